@@ -67,7 +67,10 @@ def conv2d(
     check_layout(_NAME, "weight", weight, weight_layout, lanes)
     geometry = _geometry(x, weight, strides, pads, dilations, groups, out_channels, lanes, target)
     is_blocked = _is_blocked(result_layout, block, geometry)
-    _check_operands(x, weight, bias, geometry, block, lanes, is_blocked)
+    if lanes is not None and weight.shape[0] != geometry.blocks:
+        rule = f"weight must have {geometry.blocks} blocks of {lanes} channels"
+        raise OperatorError(f"{_NAME}: {rule}, got {weight.shape[0]}")
+    geometry.check_operands(_NAME, x, weight, bias, is_blocked=is_blocked)
     result = result_name(x, _NAME, name)
     packed = weight if lanes is not None else _packed_weight(weight, geometry, f"{result}_weight")
     image = pad_image(x, geometry.windows, f"{result}_pad")
@@ -122,6 +125,26 @@ class ConvGeometry:
         within = block % self.group_blocks * self.lanes + lane
         element = tensor[(block // self.group_blocks * self.group_outputs + within, *rest)]
         return te.select(within < self.group_outputs, element, te.const(0, tensor.dtype))
+
+    def check_operands(
+        self, where: str, x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, *, is_blocked: bool
+    ) -> None:
+        """Refuse operands whose dtypes or extents do not fit together, and blocks with gaps."""
+        check_same_dtype(where, x, weight, *([] if bias is None else [bias]))
+        channels, *block = (static_extent(where, f"extent {d} of x", x.shape[d]) for d in (1, 4)[: len(x.shape) - 3])
+        wanted = self.group_channels * self.groups
+        if channels * prod(block) != (-(-wanted // block[0]) * block[0] if block and self.groups == 1 else wanted):
+            of_group = (
+                f" / {self.groups} input channels (those of x / groups)" if self.groups > 1 else " input channels, as x"
+            )
+            rule = f"weight must have {channels * prod(block)}{of_group}"
+            raise OperatorError(f"{where}: {rule}, got {self.group_channels}")
+        if is_blocked and not self.is_dense:
+            rule = f"output channels of a group must fill blocks of {self.lanes} where the result is in blocks"
+            raise OperatorError(f"{where}: {rule}, got {self.group_outputs}")
+        padded = self.blocks * self.lanes
+        is_padded = bias is not None and is_blocked and self.is_dense and same_shape(bias.shape, (padded,))
+        check_bias(where, bias, padded if is_padded else self.outputs)
 
 
 def lanes_of(group_outputs: int, dtype: str, target: Target) -> int:
@@ -245,30 +268,3 @@ def _is_blocked(result_layout: str | None, block: int | None, geometry: ConvGeom
         rule = f"result_layout must be NCHW or NCHW{geometry.lanes}c, by the lanes of weight"
         raise OperatorError(f"{_NAME}: {rule}, got {result_layout}")
     return lanes is not None
-
-
-def _check_operands(
-    x: te.Tensor,
-    weight: te.Tensor,
-    bias: te.Tensor | None,
-    geometry: ConvGeometry,
-    block: int | None,
-    lanes: int | None,
-    is_blocked: bool,
-) -> None:
-    """Refuse operands whose dtypes or extents do not fit together."""
-    check_same_dtype(_NAME, x, weight, *([] if bias is None else [bias]))
-    channels = prod(static_extent(_NAME, f"extent {d} of x", x.shape[d]) for d in ((1,) if block is None else (1, 4)))
-    wanted = geometry.group_channels * geometry.groups
-    if channels != (wanted if block is None or geometry.groups > 1 else -(-wanted // block) * block):
-        rule = f"weight must have {channels} / {geometry.groups} input channels (those of x / groups)"
-        raise OperatorError(f"{_NAME}: {rule}, got {geometry.group_channels}")
-    if lanes is not None and weight.shape[0] != geometry.blocks:
-        rule = f"weight must have {geometry.blocks} blocks of {lanes} channels"
-        raise OperatorError(f"{_NAME}: {rule}, got {weight.shape[0]}")
-    if is_blocked and not geometry.is_dense:
-        rule = f"output channels of a group must fill blocks of {geometry.lanes} where the result is in blocks"
-        raise OperatorError(f"{_NAME}: {rule}, got {geometry.group_outputs}")
-    padded = geometry.blocks * geometry.lanes
-    is_padded = bias is not None and is_blocked and geometry.is_dense and same_shape(bias.shape, (padded,))
-    check_bias(_NAME, bias, padded if is_padded else geometry.outputs)

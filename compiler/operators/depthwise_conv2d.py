@@ -194,14 +194,8 @@ def qdepthwise_conv2d(
     windows = windows_of(where, x.shape[2:4], kernel_shape, strides, pads, dilations)
     form = (row_layout if block is None else block_layout)(target_of(where, target), windows)
     channels = _packed_channels(where, x, block, weight, windows, form)
-    requantisation = Requantisation(
-        scale=scale,
-        zero_point=y_zero_point,
-        dtype=dtype,
-        largest_sum=largest_sum,
-        clip=clip,
-        bias=bias if block is None else None,
-    )
+    start = bias if block is None else None
+    requantisation = Requantisation(scale, y_zero_point, dtype, largest_sum, clip, start)
     check_requantisation(where, bias, channels, requantisation)
     result = result_name(x, "qdepthwise_conv2d", name)
     places = windows.places[1] if block is not None else -(-windows.places[1] // form.lanes) * form.lanes

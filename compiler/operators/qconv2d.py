@@ -65,14 +65,8 @@ def qconv2d(
     dot = best_dot_layout(target_of(where, target))
     packed = _packed_channels(where, x, block, weight, dot)
     channels = output_count(where, "out_channels", out_channels, packed)
-    requantisation = Requantisation(
-        scale=scale,
-        zero_point=y_zero_point,
-        dtype=dtype,
-        largest_sum=largest_sum,
-        clip=clip,
-        bias=None if in_blocks else bias,
-    )
+    start = None if in_blocks else bias
+    requantisation = Requantisation(scale, y_zero_point, dtype, largest_sum, clip, start)
     check_requantisation(where, bias, packed, requantisation)
     zero = check_zero_point(where, "x_zero_point", x_zero_point, x.dtype)
     windows = windows_of(where, x.shape[2:4], weight.shape[2:4], strides, pads, dilations)

@@ -27,14 +27,10 @@ from vdla.compiler import te
 from vdla.compiler.ir import Array, is_float
 from vdla.compiler.operators.checks import (
     OperatorError,
-    check_bias,
     check_float,
     check_rank,
-    check_same_dtype,
     check_weights,
     integer,
-    same_shape,
-    static_extent,
     static_extents,
     target_of,
 )
@@ -117,7 +113,7 @@ def winograd_conv2d(
     check_layout(_NAME, "x", x, layout, block)
     transform = _transform(_NAME, tile)
     geometry = _geometry(x, weight, transform, pads, out_channels)
-    _check_operands(x, weight, bias, geometry, block)
+    geometry.check_operands(_NAME, x, weight, bias, is_blocked=block is not None)
     result = result_name(x, _NAME, name)
     data = _transform_data(x, transform, geometry, result)
     total = _transform_products(_products(data, weight, f"{result}_product"), transform, result)
@@ -248,16 +244,3 @@ def _geometry(
         raise OperatorError(f"{_NAME}: out_channels must be in 1..{most}, the channels of weight, got {outputs}")
     windows = windows_of(_NAME, x.shape[2:4], (WINDOW, WINDOW), 1, pads)
     return ConvGeometry(windows, 1, extents[3], outputs, extents[4])
-
-
-def _check_operands(
-    x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, geometry: ConvGeometry, block: int | None
-) -> None:
-    """Refuse operands whose dtypes or extents do not fit together."""
-    check_same_dtype(_NAME, x, weight, *([] if bias is None else [bias]))
-    channels = static_extent(_NAME, "extent 1 of x", x.shape[1]) * (block or 1)
-    if -(-geometry.group_channels // (block or 1)) * (block or 1) != channels:
-        raise OperatorError(f"{_NAME}: weight must have {channels} input channels, as x, got {geometry.group_channels}")
-    padded = (geometry.blocks * geometry.lanes,)
-    is_padded = block is not None and bias is not None and same_shape(bias.shape, padded)
-    check_bias(_NAME, bias, padded[0] if is_padded else geometry.outputs)
