@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
@@ -62,7 +63,6 @@ def _lanes(at: MachineNode, shape: tuple[int, ...]) -> LanesLayout:
 
 _UNIT = 127  # what all but the last of the terms are multiplied by
 _FAR = 128  # the greatest magnitude of an element
-_LANE_BYTES = 8
 
 
 def row_terms(zero_point: int, depth: int) -> RowTerms | None:
@@ -73,7 +73,7 @@ def row_terms(zero_point: int, depth: int) -> RowTerms | None:
 
 
 @dataclass(frozen=True, slots=True)
-class FactorLayout:
+class FactorLayout(InputLayout):
     """[..., depth, columns] in blocks of `block_in` terms and `block_out` columns."""
 
     shape: tuple[int, ...]
@@ -90,11 +90,6 @@ class FactorLayout:
         """[matrices, depth / block_in, columns / block_out, block_out, block_in]."""
         blocks = (-(-self._depth // self.block_in), -(-self.shape[-1] // self.block_out))
         return prod(self.shape[:-2]), *blocks, self.block_out, self.block_in
-
-    @property
-    def nbytes(self) -> int:
-        """The size of the program's tensor, with elements of 8 bits."""
-        return prod(self.packed_shape)
 
     @property
     def tag(self) -> str:
@@ -119,7 +114,7 @@ class FactorLayout:
 
 
 @dataclass(frozen=True, slots=True)
-class LanesLayout:
+class LanesLayout(InputLayout):
     """The scale lanes of the columns of [..., depth, columns].
 
     A bias is `factor` times the sum of the column plus `offset`; `lane` has multiplier and shift.
@@ -130,16 +125,12 @@ class LanesLayout:
     factor: int
     offset: int
     lane: int
+    element_bytes: ClassVar[int] = 8
 
     @property
     def packed_shape(self) -> tuple[int, ...]:
         """[matrices, columns / block_out, block_out]."""
         return prod(self.shape[:-2]), -(-self.shape[-1] // self.block_out), self.block_out
-
-    @property
-    def nbytes(self) -> int:
-        """The size of the program's tensor."""
-        return prod(self.packed_shape) * _LANE_BYTES
 
     @property
     def tag(self) -> str:

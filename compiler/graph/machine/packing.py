@@ -9,11 +9,12 @@ matrix of [..., M, C] (`MATRICES`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,25 +31,31 @@ class Channels(Enum):
     MATRICES = "matrices"
 
 
-class InputLayout(Protocol):
-    """How an operator reads a value: the program's tensor that the host makes of it."""
+class InputLayout(ABC):
+    """How an operator reads a value: the program's tensor that the host makes of it.
+
+    `shape` has the extents of the value, those that the conversion adds included.
+    """
+
+    shape: tuple[int, ...]
+    element_bytes: ClassVar[int] = 1
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents of the value, those that the conversion adds included."""
-
-    @property
+    @abstractmethod
     def packed_shape(self) -> tuple[int, ...]:
         """The shape of the program's tensor."""
 
     @property
     def nbytes(self) -> int:
         """The size of the program's tensor."""
+        return prod(self.packed_shape) * self.element_bytes
 
     @property
+    @abstractmethod
     def tag(self) -> str:
         """What tells most layouts of one value apart, for names."""
 
+    @abstractmethod
     def pack(self, source: str, packed: str, dtype: str) -> Replacement:
         """The nodes that make the program's tensor, `packed`, of the value `source`."""
 
@@ -82,7 +89,7 @@ class Broadcast:
 
 
 @dataclass(frozen=True, slots=True)
-class PackedLayout:
+class PackedLayout(InputLayout):
     """The packed layout of a tensor of `shape`: blocks of `batch` images and `block` channels.
 
     With a `conversion`, the host computes the tensor from that of the value before it packs it.
@@ -115,11 +122,6 @@ class PackedLayout:
         """The shape of the program's tensor."""
         count, channels, height, width = self.image
         return -(-count // self.batch), -(-channels // self.block), height, width, self.batch, self.block
-
-    @property
-    def nbytes(self) -> int:
-        """The size of the program's tensor, with elements of 8 bits."""
-        return prod(self.packed_shape)
 
     @property
     def tag(self) -> str:
