@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of public classes are unique except for the listed ones, which mean the same; large
-dataclasses are built with keywords.
+dataclasses are built with keywords; identifiers are nouns, not pronouns or participles.
 """
 
 from __future__ import annotations
@@ -111,3 +111,53 @@ def test_large_dataclasses_are_built_with_keywords() -> None:
     assert len(large) > 10
     calls = [*sources().calls, *calls_in_tests(large)]
     assert [ast.unparse(node)[:80] for node in calls if called(node.func) in large] == []
+
+
+# --- identifiers
+
+# The folders whose identifiers are checked.
+NOUN_ROOMS = ("compiler/graph", "compiler/operators")
+NOT_NOUNS = {"each", "found", "freed", "its", "left", "other", "others", "own", "rest", "taken"}
+# `left` is a noun of the field where one of these stands beside it: a side, an operand, a margin.
+SIDES = {"right", "top"}
+
+
+def identifiers(node: ast.AST) -> set[str]:
+    """The identifiers that a node holds itself."""
+    match node:
+        case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name):
+            return {name}
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            return {name}
+        case ast.keyword(arg=str(name)):
+            return {name}
+        case _:
+            return set()
+
+
+def words_that_are_no_nouns(tree: ast.Module) -> set[str]:
+    """The identifiers of a module that are pronouns or participles."""
+    held: set[str] = set()
+    for statement in tree.body:
+        names = {name.strip("_").lower() for node in ast.walk(statement) for name in identifiers(node)}
+        held |= names & (NOT_NOUNS - {"left"} if names & SIDES else NOT_NOUNS)
+    return held
+
+
+def test_identifiers_are_nouns() -> None:
+    trees = {file.path.relative_to(ROOT).as_posix(): file.tree for file in source_files().values()}
+    checked = {name: tree for name, tree in trees.items() if name.startswith(tuple(f"{room}/" for room in NOUN_ROOMS))}
+    assert len(checked) > 100
+    words = {name: words_that_are_no_nouns(tree) for name, tree in checked.items()}
+    assert {name: held for name, held in words.items() if held} == {}
+
+
+def test_a_pronoun_is_found() -> None:
+    """Assignments, parameters, attributes, keywords, constants and classes count; sides do not."""
+    for source in ("found = 1", "def f(own): ...", "x.taken", "f(others=1)", "_OWN = 1", "class _Found: ..."):
+        assert words_that_are_no_nouns(ast.parse(source)), source
+    assert words_that_are_no_nouns(ast.parse("match x:\n    case [*rest]: ...")) == {"rest"}
+    assert words_that_are_no_nouns(ast.parse("left = 1")) == {"left"}
+    assert words_that_are_no_nouns(ast.parse("def f(left, right): ...\ntop, left = pads")) == set()

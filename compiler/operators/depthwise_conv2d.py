@@ -5,11 +5,11 @@ The stages: `<name>_pad` the padded image; `<name>_sum` the sums, starting from 
 the sums in the dtype of the image. Vector lanes run along the rows of a plain image. With a stride,
 the columns of its padded image are split into phases: the elements that a tap reads for
 neighbouring results are then contiguous. An image in blocks has its channels in lanes and is not
-padded: windows at the border leave out the taps outside of it.
+padded: windows at the border skip the taps outside the image.
 
 The quantised one is ONNX's QLinearConv with symmetric int8 kernels: `<name>_data` is the padded
-input, `<name>_sum` are int32 sums. In rows, `<name>` leaves out the padding of the last lanes of
-`<name>_rescaled`. `pack_qdepthwise_conv2d` makes weight, bias and scale.
+input, `<name>_sum` are int32 sums. With lanes along rows, `<name>` drops the padding of the last
+vector of `<name>_rescaled`. `pack_qdepthwise_conv2d` makes weight, bias and scale.
 """
 
 from __future__ import annotations
@@ -259,7 +259,7 @@ def _dots_of_blocks(
 def _packed_channels(
     where: str, x: te.Tensor, block: int | None, weight: te.Tensor, windows: Window, form: WindowLayout
 ) -> int:
-    """The channels of data and weight, whose layout must be that of the target."""
+    """The channels of data and weight, whose layout must fit the target."""
     channels = static_extent(where, "extent 1 of x", x.shape[1])
     lanes = () if block is None else (form.lanes,)
     wanted = (channels, windows.taps[0], form.groups(windows), *lanes, form.taps)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the accelerator does for one node: an operator with the layouts of its activations.
+"""The accelerator call of one node: an operator with the layouts of its activations.
 
-`MachineNode` has what the operators of all nodes need: shapes, layouts, options of the results.
+`MachineNode` has what all templates need: shapes, layouts, options of the results.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from vdla.hardware.config import Config
 class OperatorCall:
     """An operator of the accelerator for one node.
 
-    `inputs` has value and layout of each parameter that is an activation, `constants` the packed
-    arrays of the others; `output` is the layout of the result. Without an operator, the inputs are
-    the parts of the result.
+    `inputs` has the value and the layout of each activation, `constants` the packed arrays of the
+    other parameters; `output` is the layout of the result. Without an operator, the result is the
+    concatenation of the inputs.
     """
 
     operator: Operator | None
@@ -80,7 +80,7 @@ class MachineNode:
         return self._layout(channels, name, self.config.block_in)
 
     def channels(self, names: Sequence[str]) -> Channels:
-        """Where the channels of element-wise operands are: as in the one that is packed last."""
+        """The channel position of element-wise operands: that of the operand packed last."""
         packed = [layout.channels for name, layout in self.made.items() if name in names]
         return packed[-1] if packed else Channels.IMAGE
 
@@ -98,10 +98,10 @@ class MachineNode:
 
     def constant(self, index: int) -> Array:
         """A constant input."""
-        found = self.graph.constant(self.node.inputs[index])
-        if found is None:
+        value = self.graph.constant(self.node.inputs[index])
+        if value is None:
             decline("have constant weights")
-        return found
+        return value
 
     @property
     def weight(self) -> Array:
@@ -149,13 +149,13 @@ def template_call(
     data: tuple[str, PackedLayout],
     output: PackedLayout,
     *,
-    others: Mapping[str, tuple[str, InputLayout]] | None = None,
+    operands: Mapping[str, tuple[str, InputLayout]] | None = None,
     constants: Mapping[str, Array] | None = None,
     **given: Any,  # noqa: ANN401  options of the template
 ) -> OperatorCall:
     """The call of a template, with those of its options that are given, extents or attributes.
 
-    `data` is the value and the layout of the first activation, `others` has those of further
+    `data` is the value and the layout of the first activation, `operands` has those of the other
     parameters, and `constants` what the operator packs beside the multiplier.
     """
     value, image = data
@@ -168,7 +168,7 @@ def template_call(
     if (window := operator.layouts[DATA].patches) is not None:
         shape = (batch, prod(window.taps) * channels, *output.image[2:])
         image = replace(image, shape=shape, conversion=Patches(window, known["input_zero_point"]))
-    inputs = {DATA: (value, image), **(others or {})}
+    inputs = {DATA: (value, image), **(operands or {})}
     packed = operator.pack_constants(**(constants or {}), multiplier=at.multiplier)
     return OperatorCall(
         operator,
@@ -189,17 +189,17 @@ Layout = TypeVar("Layout", bound=InputLayout)
 def _blocked(operator: Operator, parameter: str, layout: Layout) -> Layout:
     """The layout in the blocks of a parameter of the operator's function."""
     dims = operator.function.buffers[parameter].dims
-    found = replace(layout, block=dims[-1]) if isinstance(layout, PackedLayout) else layout
-    if operator.layouts[parameter].gaps or prod(found.packed_shape) != prod(dims):
+    blocked = replace(layout, block=dims[-1]) if isinstance(layout, PackedLayout) else layout
+    if operator.layouts[parameter].gaps or prod(blocked.packed_shape) != prod(dims):
         decline(f"have channels that fill their blocks without gaps, got {list(dims)} for {list(layout.shape)}")
-    return found
+    return blocked
 
 
 # --- refusals -------------------------------------------------------------------------------------
 
 
 class NotAcceleratedError(GraphError):
-    """A node that no template of the accelerator computes; the message says what it must do."""
+    """A node without a template on the accelerator; the message says what it must do."""
 
 
 def decline(rule: str) -> NoReturn:

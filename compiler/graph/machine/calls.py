@@ -14,17 +14,17 @@ from vdla.compiler import templates
 from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, template_call
 from vdla.compiler.graph.machine.packing import Broadcast, Channels, PackedLayout
 from vdla.compiler.operators.vdla import Operator
-from vdla.compiler.operators.vdla.roles import OTHER
+from vdla.compiler.operators.vdla.roles import SECOND
 
 Template = Callable[..., Operator]
 
 
 def conv(at: MachineNode) -> OperatorCall:
-    """A convolution; of an image that is not packed yet, the host may lay out the windows."""
+    """A convolution; the host may lay out the windows of an image that is not packed yet."""
     inputs, outputs = (at.shape(name)[1] for name in (at.node.inputs[0], at.node.outputs[0]))
     depthwise = at.node.attributes["group"] == inputs == outputs
     template = templates.depthwise_conv2d if depthwise else templates.conv2d
-    packing = "channels" if at.node.inputs[0] in at.made else "auto"  # what is packed already stays so
+    packing = "channels" if at.node.inputs[0] in at.made else "auto"  # packed values stay packed
     return _product(at, template, Channels.IMAGE, packing=packing, name="conv2d")
 
 
@@ -68,12 +68,10 @@ def _channelwise(at: MachineNode, template: Template, channels: Channels, **opti
 
 def add(at: MachineNode) -> OperatorCall:
     """The sum of two activations, each in its own scale."""
-    first, second = at.node.inputs[:2]
-    result = at.result(at.channels((first, second)))
-    other = second, _operand(at, second, result)
-    return template_call(
-        at, templates.residual_add, (first, _operand(at, first, result)), result, others={OTHER: other}
-    )
+    names = at.node.inputs[:2]
+    result = at.result(at.channels(names))
+    data, second = ((name, _operand(at, name, result)) for name in names)
+    return template_call(at, templates.residual_add, data, result, operands={SECOND: second})
 
 
 def _operand(at: MachineNode, name: str, result: PackedLayout) -> PackedLayout:
@@ -87,7 +85,7 @@ def _operand(at: MachineNode, name: str, result: PackedLayout) -> PackedLayout:
 
 
 def concat(at: MachineNode) -> OperatorCall:
-    """Operands that the accelerator makes, joined along their channels."""
+    """Operands computed on the accelerator, joined along their channels."""
     names, config = at.node.inputs, at.config
     for name in names:
         at.shape(name)
