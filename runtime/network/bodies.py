@@ -37,8 +37,8 @@ def _prepared(graph: Graph, node: Node) -> Node:
     label = next(filter(None, node.outputs))
     attributes = dict(node.attributes)
     for key, body in node.bodies.items():
-        own = _scoped(body, f"{label}.{key}.")
-        attributes[key] = run_passes(_typed(node, own, [graph.types.get(name) for name in node.inputs]), _PASSES)
+        scoped = _scoped(body, f"{label}.{key}.")
+        attributes[key] = run_passes(_typed(node, scoped, [graph.types.get(name) for name in node.inputs]), _PASSES)
     return replace(node, attributes=attributes)
 
 
@@ -71,8 +71,8 @@ def _declared(typed: Graph, body: Graph) -> Graph:
     types = dict(typed.types)
     for name, kind in body.types.items():
         if name not in typed.inputs and isinstance(kind, TensorType) and kind.static and name in types:
-            found = types[name]
-            if isinstance(found, TensorType) and found.dtype == kind.dtype and not found.static:
+            declared = types[name]
+            if isinstance(declared, TensorType) and declared.dtype == kind.dtype and not declared.static:
                 types[name] = kind
     return replace(typed, types=types)
 
