@@ -7,7 +7,7 @@ replacements, so that a rule always sees the graph as it was at the beginning of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vdla.compiler.graph.graph import Array, Graph, Node, ValueType
@@ -56,9 +56,14 @@ def without_dead_code(graph: Graph) -> Graph:
 
 def fresh_name(graph: Graph, base: str) -> str:
     """A name beginning with `base` that no value of the graph has."""
-    if base not in graph.types:
+    return unused_name(graph.types, base)
+
+
+def unused_name(names: Collection[str], base: str) -> str:
+    """A name beginning with `base` that is none of `names`."""
+    if base not in names:
         return base
-    return next(name for i in range(1, len(graph.types) + 2) if (name := f"{base}_{i}") not in graph.types)
+    return next(name for i in range(1, len(names) + 2) if (name := f"{base}_{i}") not in names)
 
 
 def _sweep(graph: Graph, rules: Sequence[RewriteRule]) -> Graph:

@@ -107,26 +107,13 @@ class ConvolutionPlan:
     ) -> te.Tensor:
         """The result [N, CO, OH, OW] or in blocks, of a packed weight and a packed bias."""
         windows, outputs = self.windows, self.weight_shape[0]
+        options = windows.strides, windows.pads, windows.dilations
         match self.algorithm:
             case "depthwise":
-                options = windows.strides, windows.pads, windows.dilations
                 return depthwise_conv2d(x, weight, bias, *options, self._layout, name)
             case "direct":
-                return conv2d(
-                    x,
-                    weight,
-                    bias,
-                    windows.strides,
-                    windows.pads,
-                    windows.dilations,
-                    self.groups,
-                    outputs,
-                    layout=self._layout,
-                    weight_layout=f"OIHW{self.lanes}o",
-                    result_layout=self.result_layout,
-                    target=self.target,
-                    name=name,
-                )
+                layouts = self._layout, f"OIHW{self.lanes}o", self.result_layout
+                return conv2d(x, weight, bias, *options, self.groups, outputs, *layouts, self.target, name)
         tile = _tile_of(self.algorithm)
         return winograd_conv2d(x, weight, bias, windows.pads, outputs, tile, self._layout, name)
 

@@ -41,7 +41,9 @@ def image_block(where: str, x: te.Tensor, layout: object) -> int | None:
     return block
 
 
-def at_channel(block: int | None, n: te.Value, channel: te.Value, *place: te.Value) -> tuple[te.Value, ...]:
+def at_channel(
+    block: int | None, n: te.Value, channel: te.Value | te.ReduceAxis, *place: te.Value
+) -> tuple[te.Value | te.ReduceAxis, ...]:
     """The index of a channel of an image at a place."""
     if block is None:
         return (n, channel, *place)

@@ -25,7 +25,7 @@ from vdla.compiler.operators.quantisation import (
     packing_error,
 )
 from vdla.compiler.operators.quantised_weights import DotLayout, best_dot_layout
-from vdla.compiler.operators.results import result_name
+from vdla.compiler.operators.results import result_name, sum_of_products
 from vdla.compiler.operators.roles import DATA, OPERATOR, PLACED, RESCALED, RESULT
 from vdla.compiler.operators.windows import Ints, in_image, sampled_position, select_if, windows_of
 from vdla.compiler.target import Target
@@ -65,14 +65,8 @@ def qconv2d(
     dot = best_dot_layout(target_of(where, target))
     packed = _packed_channels(where, x, block, weight, dot)
     channels = output_count(where, "out_channels", out_channels, packed)
-    requantisation = Requantisation(
-        scale=scale,
-        zero_point=y_zero_point,
-        dtype=dtype,
-        largest_sum=largest_sum,
-        clip=clip,
-        bias=None if in_blocks else bias,
-    )
+    start = None if in_blocks else bias
+    requantisation = Requantisation(scale, y_zero_point, dtype, largest_sum, clip, start)
     check_requantisation(where, bias, packed, requantisation)
     zero = check_zero_point(where, "x_zero_point", x_zero_point, x.dtype)
     windows = windows_of(where, x.shape[2:4], weight.shape[2:4], strides, pads, dilations)
@@ -136,9 +130,8 @@ def _sums(
     def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
         y, x = windows.padded_position(0, oh, r), windows.padded_position(1, ow, q)
         block, lane = (k, i) if groups == 1 else (k // groups, k % groups * dot.group + i)
-        element = te.cast("int32", data[n, block, y, x, lane])
-        product = element * te.cast("int32", weight[cb, k, r, q, c, i])
-        return te.sum(product, axis=[k, r, q, i], init=None if bias is None else bias[cb * dot.lanes + c])
+        start = None if bias is None else bias[cb * dot.lanes + c]
+        return sum_of_products(data[n, block, y, x, lane], weight[cb, k, r, q, c, i], (k, r, q, i), start, "int32")
 
     stages = {OPERATOR: "qconv2d", DATA: data.name, RESCALED: f"{name}_rescaled", RESULT: name}
     if bias is not None:

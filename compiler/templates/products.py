@@ -25,7 +25,7 @@ from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, SECOND
 from vdla.compiler.templates.channel_sections import blocks, pad_to
 from vdla.compiler.templates.checks import check_array, check_extents, check_flag
 from vdla.compiler.templates.conv2d import Conv2d
-from vdla.compiler.templates.template import CHOSEN, CLIPPING, RESULTS, Template
+from vdla.compiler.templates.template import RESULTS, Template
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,8 +184,5 @@ class BatchedMatmul(Template):
         return checked.transpose(0, 2, 1) if self.transposed else checked
 
 
-_RESULTS = ("activation", *CLIPPING, "input_zero_point", "raw", *CHOSEN)
-dense = template("dense", Dense, ("rows", "in_features", "out_features", *_RESULTS))
-batched_matmul = template(
-    "batched_matmul", BatchedMatmul, ("batch", "rows", "depth", "columns", "transposed", *_RESULTS)
-)
+dense = template("dense", Dense)
+batched_matmul = template("batched_matmul", BatchedMatmul)

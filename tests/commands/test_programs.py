@@ -143,8 +143,8 @@ def test_compile_writes_the_program_and_the_schedule(tmp_path: Path, capsys: Cap
 def test_compile_lists_its_operators(capsys: Capture) -> None:
     assert main(["compile", "--list"]) == OK
     text = capsys.readouterr().out
-    assert "conv2d\n  height=N width=N in_channels=N out_channels=N kernel=N\n  [batch=1] [strides=1] " in text
-    assert "pool2d\n  kind=max|average height=N " in text
+    assert "conv2d\n  height=N width=N kernel=N in_channels=N out_channels=N\n  [batch=1] [strides=1] " in text
+    assert "pool2d\n  height=N width=N kernel=N channels=N kind=max|average\n" in text
     assert "such as kernel=1x3" in text
     assert max(map(len, text.splitlines())) < 80
     assert "layers\n  C1 C2 " in text
@@ -189,7 +189,7 @@ def test_compile_takes_a_pair_where_rows_and_columns_differ(tmp_path: Path) -> N
         (("conv2d", "--shape", "kernel=3x"), "compile conv2d: kernel must be integers joined by x, got '3x'"),
         (("conv2d", "--shape", "heigth=3"), "compile conv2d: key must be one of batch, height, width, "),
         (("conv2d", "--shape", "raw=1"), "compile conv2d: raw must be yes or no, got '1'"),
-        (("pool2d", "--shape", "height=4"), "compile pool2d: shape must give kind, width, channels, kernel, got none "),
+        (("pool2d", "--shape", "height=4"), "compile pool2d: shape must give width, kernel, channels, kind, got none "),
         (("C2", "--shape", "height=3"), "compile C2: --shape must be left out for a named layer, got height=3"),
         (("conv2d", *SMALL, "strides=0"), "conv2d: strides must be one or two integers >= 1, got 0"),
     ],

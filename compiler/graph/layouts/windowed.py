@@ -36,11 +36,9 @@ def conv(call: LayoutCall) -> BlockedForm | None:
 
 def _is_direct(call: LayoutCall, weight_shape: tuple[int, ...]) -> bool:
     """Whether the convolution of an image in blocks into blocks is a direct one."""
-    x, attributes = call.node.inputs[0], call.node.attributes
+    x = call.node.inputs[0]
     image, lanes = call.graph.tensor(x), call.lanes(x)
-    plan = convolution_plan(
-        attributes, image.extents, weight_shape, image.dtype, call.target, lanes=lanes, into_blocks=True
-    )
+    plan = convolution_plan(call.node, image, weight_shape, call.target, lanes=lanes, into_blocks=True)
     return plan.algorithm == "direct"
 
 

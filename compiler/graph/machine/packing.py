@@ -9,20 +9,18 @@ matrix of [..., M, C] (`MATRICES`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, Node, TensorType, ValueType
 from vdla.compiler.graph.rewriting import Replacement
 from vdla.support.window import Window
-
-_IMAGE_ORDER, _IMAGE_BACK = (0, 2, 4, 5, 1, 3), (0, 4, 1, 5, 2, 3)
-_ROWS_ORDER, _ROWS_BACK = (0, 3, 5, 1, 2, 4), (0, 3, 4, 1, 5, 2)
 
 
 class Channels(Enum):
@@ -33,25 +31,31 @@ class Channels(Enum):
     MATRICES = "matrices"
 
 
-class InputLayout(Protocol):
-    """How an operator reads a value: the tensor of the program into which the host packs it."""
+class InputLayout(ABC):
+    """How an operator reads a value: the tensor of the program into which the host packs it.
+
+    `shape` has the extents of the value, after the conversion.
+    """
+
+    shape: tuple[int, ...]
+    element_bytes: ClassVar[int] = 1
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents of the value, after the conversion."""
-
-    @property
+    @abstractmethod
     def packed_shape(self) -> tuple[int, ...]:
         """The shape of the program's tensor."""
 
     @property
     def nbytes(self) -> int:
         """The size of the program's tensor."""
+        return prod(self.packed_shape) * self.element_bytes
 
     @property
+    @abstractmethod
     def tag(self) -> str:
         """What tells most layouts of one value apart, for names."""
 
+    @abstractmethod
     def pack(self, source: str, packed: str, dtype: str) -> Replacement:
         """The nodes that make the program's tensor, `packed`, of the value `source`."""
 
@@ -87,7 +91,7 @@ class Broadcast:
 
 
 @dataclass(frozen=True, slots=True)
-class PackedLayout:
+class PackedLayout(InputLayout):
     """The packed layout of a tensor of `shape`: blocks of `batch` images and `block` channels.
 
     With a `conversion`, the host converts the value before it packs it.
@@ -120,11 +124,6 @@ class PackedLayout:
         """The shape of the program's tensor."""
         count, channels, height, width = self.image
         return -(-count // self.batch), -(-channels // self.block), height, width, self.batch, self.block
-
-    @property
-    def nbytes(self) -> int:
-        """The size of the program's tensor, with elements of 8 bits."""
-        return prod(self.packed_shape)
 
     @property
     def tag(self) -> str:
@@ -176,18 +175,24 @@ class PackedLayout:
             attributes = {**self.conversion.attributes, "block": self.block, "batch": self.batch}
             making.add("vdla.PackPatches", (source,), self.packed_shape, packed, **attributes)
             return making.made
+        plain, full, split, order = self._steps
         value = self._converted(making, source, self.conversion)
-        blocks, groups, height, width, *_ = self.packed_shape
-        if self.channels is not Channels.IMAGE:
-            value = making.reshape(value, self._matrices)
-            value = making.pad(value, self._matrices, (blocks, width * self.batch, groups * self.block))
-            value = making.reshape(value, (blocks, width, self.batch, groups, self.block, 1))
-            making.transpose(value, _ROWS_ORDER, self.packed_shape, packed)
-            return making.made
-        value = making.pad(making.reshape(value, self.image), self.image, (blocks * self.batch, groups * self.block))
-        value = making.reshape(value, (blocks, self.batch, groups, self.block, height, width))
-        making.transpose(value, _IMAGE_ORDER, self.packed_shape, packed)
+        value = making.pad(making.reshape(value, plain), plain, full)
+        value = making.reshape(value, split)
+        making.transpose(value, order, self.packed_shape, packed)
         return making.made
+
+    @property
+    def _steps(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """What packing makes of the tensor: its plain form, which it pads and cuts into blocks, and
+        the order of the blocks.
+        """
+        blocks, groups, height, width, batch, block = self.packed_shape
+        if self.channels is Channels.IMAGE:
+            images = (blocks * batch, groups * block, height, width)
+            return self.image, images, (blocks, batch, groups, block, height, width), (0, 2, 4, 5, 1, 3)
+        matrices = (blocks, width * batch, groups * block)
+        return self._matrices, matrices, (blocks, width, batch, groups, block, 1), (0, 3, 5, 1, 2, 4)
 
     def _converted(self, making: PackingNodes, source: str, how: Broadcast | RowTerms | None) -> str:
         """The tensor of `shape` from the value."""
@@ -202,16 +207,10 @@ class PackedLayout:
     def unpack(self, packed: str, result: str, dtype: str) -> Replacement:
         """The nodes that convert the value `packed` to `result`."""
         making = PackingNodes(result, dtype)
-        blocks, groups, height, width, batch, block = self.packed_shape
+        plain, full, split, order = self._steps
         value = making.reshape(packed, self.packed_shape)
-        if self.channels is Channels.IMAGE:
-            value = making.transpose(value, _IMAGE_BACK, (blocks, batch, groups, block, height, width))
-            full: tuple[int, ...] = (blocks * batch, groups * block, height, width)
-            value = making.cut(making.reshape(value, full), self.image, full)
-        else:
-            value = making.transpose(value, _ROWS_BACK, (blocks, width, batch, groups, block, 1))
-            full = (blocks, width * batch, groups * block)
-            value = making.cut(making.reshape(value, full), self._matrices, full)
+        value = making.transpose(value, np.argsort(order).tolist(), split)
+        value = making.cut(making.reshape(value, full), plain, full)
         making.reshape(value, self.shape, result)
         return making.made
 
@@ -273,13 +272,12 @@ class PackingNodes:
         """The source broadcast to `shape`."""
         return self.add("Expand", (source, self._integers(shape)), shape)
 
-    def pad(self, source: str, shape: Sequence[int], leading: Sequence[int]) -> str:
-        """The first dimensions padded with zeros up to the extents `leading`."""
-        wanted = (*leading, *shape[len(leading) :])
-        if tuple(shape) == wanted:
+    def pad(self, source: str, shape: Sequence[int], full: Sequence[int]) -> str:
+        """Each dimension padded with zeros at its end."""
+        if tuple(shape) == tuple(full):
             return source
-        ends = [b - a for a, b in zip(shape, wanted, strict=True)]
-        return self.add("Pad", (source, self._integers([0] * len(shape) + ends)), wanted)
+        ends = [b - a for a, b in zip(shape, full, strict=True)]
+        return self.add("Pad", (source, self._integers([0] * len(shape) + ends)), full)
 
     def cut(self, source: str, shape: Sequence[int], full: Sequence[int]) -> str:
         """The first elements of each dimension."""

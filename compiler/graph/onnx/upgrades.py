@@ -15,7 +15,7 @@ from onnx import NodeProto
 from vdla.compiler.graph.onnx.microsoft import MICROSOFT
 from vdla.compiler.graph.onnx.old_node import OldNode, Upgrade
 from vdla.compiler.graph.onnx.qonnx import QONNX
-from vdla.compiler.graph.onnx.upgrades_of_networks import IMAGES, NETWORKS
+from vdla.compiler.graph.onnx.upgrades_of_networks import IMAGES, NETWORKS, batch_normalization
 
 # --- attributes that became inputs ----------------------------------------------------------------
 
@@ -121,11 +121,7 @@ def _gemm(old: OldNode) -> list[NodeProto]:
 def _batch_normalization(old: OldNode) -> list[NodeProto]:
     if not old.take("is_test", 0):
         raise old.refuse("not train, got is_test = 0")
-    if any(old.node.output[1:]):
-        raise old.refuse("have one output, got the further ones of training")
-    if not old.take("spatial", 1):
-        raise old.refuse("normalise per channel, got spatial = 0")
-    return old.final("BatchNormalization", old.node.input, old.node.output[:1])
+    return batch_normalization(old)
 
 
 def _p_relu(old: OldNode) -> list[NodeProto]:

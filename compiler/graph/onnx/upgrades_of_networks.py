@@ -24,7 +24,8 @@ def _softmax(old: OldNode) -> list[NodeProto]:
     return old.final("Reshape", [old.value(op, [rows], axis=-1), shape])
 
 
-def _batch_normalization(old: OldNode) -> list[NodeProto]:
+def batch_normalization(old: OldNode) -> list[NodeProto]:
+    """Refuses the forms of training, and those that do not normalise per channel."""
     if any(old.node.output[1:]):
         raise old.refuse("have one output, got the further ones of training")
     if not old.take("spatial", 1):
@@ -114,7 +115,7 @@ def _scatter(old: OldNode) -> list[NodeProto]:
 
 NETWORKS: Mapping[str, Mapping[int, Upgrade]] = {
     **{name: {1: _softmax, 11: _softmax} for name in ("Hardmax", "LogSoftmax", "Softmax")},
-    "BatchNormalization": {7: _batch_normalization, 9: _batch_normalization},
+    "BatchNormalization": {7: batch_normalization, 9: batch_normalization},
     "ConvTranspose": {1: _conv_transpose, 11: _conv_transpose, 22: _conv_transpose},
     "GroupNormalization": {18: _group_normalization},
     "MeanVarianceNormalization": {9: _mean_variance_normalization, 13: _mean_variance_normalization},

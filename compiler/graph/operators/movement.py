@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.layouts import elementwise
-from vdla.compiler.graph.machine.elementwise_calls import concat
+from vdla.compiler.graph.machine.calls import concat
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
 from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall
 

@@ -12,8 +12,7 @@ from vdla.compiler import te, templates
 from vdla.compiler.graph.integer.elementwise import fuse_rescale
 from vdla.compiler.graph.layouts import windowed as layouts
 from vdla.compiler.graph.layouts.elementwise import follow_int8_inputs
-from vdla.compiler.graph.machine.convolution_calls import conv, conv_transpose, dense
-from vdla.compiler.graph.machine.elementwise_calls import add, elementwise, pool
+from vdla.compiler.graph.machine.calls import add, conv, conv_transpose, dense, elementwise, pool
 from vdla.compiler.graph.machine.matmul_call import matmul
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
 from vdla.compiler.graph.rules import integer_elementwise as rules
@@ -100,7 +99,7 @@ QUANTISED = (
         name="vdla.QLeakyRelu",
         expression=rules.qleaky_relu,
         attributes={"factors": tuple, **_OF_ONE},
-        template=elementwise(templates.leaky_relu, "factors"),
+        template=elementwise(templates.leaky_relu),
         **_OF_INT8,
     ),
     OperatorRecord(name="vdla.QMul", expression=rules.qmul, attributes=_OF_TWO, **_OF_INT8),

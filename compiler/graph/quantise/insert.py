@@ -16,6 +16,7 @@ from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.integer.affine import quantise_bias
 from vdla.compiler.graph.quantise.parameters import ActivationParameters, WeightParameters
 from vdla.compiler.graph.quantise.plan import QuantisationPlan, QuantisedLayer
+from vdla.compiler.graph.rewriting import unused_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,4 @@ class _Writer:
 
     def _fresh(self, base: str) -> str:
         """A name beginning with `base` that no value has yet."""
-        if base not in self.types:
-            return base
-        return next(name for i in range(1, len(self.types) + 2) if (name := f"{base}_{i}") not in self.types)
+        return unused_name(self.types, base)

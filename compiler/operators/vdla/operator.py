@@ -9,10 +9,10 @@ upper-case letter is a dimension, a number with the letter in lower case a block
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from inspect import Parameter, Signature
 from typing import Any, Concatenate, Literal, ParamSpec, Protocol, cast
@@ -33,20 +33,21 @@ from vdla.support.errors import Error
 from vdla.support.html_repr import shown_by
 from vdla.support.integers import to_python
 from vdla.support.suggest import did_you_mean
+from vdla.support.window import Window
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A layout by name, and its dimensions as the program's tensors describe them.
 
-    With `gaps`, sections of channels do not fill whole blocks, and are padded. A layout that
-    `holds_patches` has the elements of a window of the image as channels.
+    With `gaps`, sections of channels do not fill whole blocks, and are padded. A layout of
+    `patches` has the elements of this window of the image as channels.
     """
 
     name: str
     dimensions: str
     gaps: bool = False
-    holds_patches: bool = False
+    patches: Window | None = None
 
     def __str__(self) -> str:
         return self.name
@@ -173,7 +174,11 @@ def shared_operators() -> Iterator[None]:
 
 
 class OperatorForm(Protocol):
-    """The options of a template, a dataclass."""
+    """A template: a dataclass whose fields are the machine and then the options.
+
+    Fields that the constructor does not take are no options, nor are those that begin with an
+    underscore, which an option's value decides.
+    """
 
     def operator(self) -> Operator:
         """The operator with these options."""
@@ -185,15 +190,16 @@ def choice(*words: str, default: object = MISSING) -> Any:  # noqa: ANN401  as `
 
 
 def template(
-    name: str, form: Callable[Concatenate[Config, Options], OperatorForm], options: Sequence[str]
+    name: str, form: Callable[Concatenate[Config, Options], OperatorForm]
 ) -> Callable[Concatenate[Config, Options], Operator]:
-    """A function from options of a form to an operator; it checks option names and accepts NumPy
-    scalars.
+    """A function from the options of a form to an operator; it checks option names and accepts
+    NumPy scalars.
     """
     declared: Any = form
-    known = {option.name: option for option in fields(declared)}
-    parameters = [_parameter(known[option]) for option in options]
-    choices = {option.name: option.metadata["words"] for option in known.values() if "words" in option.metadata}
+    declared_options = _options(declared)
+    parameters = [_parameter(option) for option in declared_options]
+    options = [parameter.name for parameter in parameters]
+    choices = {option.name: option.metadata["words"] for option in declared_options if "words" in option.metadata}
     required = [parameter.name for parameter in parameters if parameter.default is Parameter.empty]
 
     def checked(config: Config, *words: Options.args, **given: Options.kwargs) -> Operator:
@@ -231,6 +237,14 @@ def template(
     config = Parameter("config", Parameter.POSITIONAL_OR_KEYWORD, annotation="Config")
     function.__signature__ = Signature([config, *parameters], return_annotation="Operator")
     return cast("Callable[Concatenate[Config, Options], Operator]", function)
+
+
+def _options(form: type[Any]) -> list[Field[Any]]:
+    """The options of a form: those without a default, others of its own, those of all forms."""
+    root = next(base for base in reversed(form.__mro__) if is_dataclass(base))
+    shared = {option.name for option in fields(root)}
+    options = [option for option in fields(form) if option.init and option.name[0] != "_" and option.kw_only]
+    return sorted(options, key=lambda option: (option.default is not MISSING, option.name in shared))
 
 
 def _parameter(option: Field[Any]) -> Parameter:
