@@ -153,7 +153,8 @@ def _spread(parameter: Array, x: Array, attributes: Attributes) -> Array:
 
 
 def _quantise(attributes: Attributes, x: Array, scale: Array, zero: Array | None = None) -> tuple[Array]:
-    dtype = numpy_dtype(attributes.get("output_dtype") or "uint8") if zero is None else zero.dtype
+    named = attributes.get("output_dtype")  # a zero point of less than a byte may be stored in one
+    dtype = numpy_dtype(named) if named else np.dtype(np.uint8) if zero is None else zero.dtype
     precision = attributes.get("precision")
     kind = numpy_dtype(precision) if precision else np.result_type(widened(x), np.float32)
     ratio = np.asarray(widened(x), kind) / np.asarray(_spread(widened(scale), x, attributes), kind)
