@@ -64,7 +64,7 @@ def _parsed(x: Array, dtype: np.dtype[Any]) -> Array:
 
 def _printed(x: Array) -> Array:
     """The shortest decimals that read back as the numbers; 1 and 0 for bools."""
-    wide = widened(x)
+    wide = x if x.dtype == np.float16 else widened(x)  # whose shortest decimals are shorter
     result = np.empty(x.shape, object)
     for index, value in np.ndenumerate(wide):
         result[index] = str(int(value)) if wide.dtype.kind == "b" else _text(value)

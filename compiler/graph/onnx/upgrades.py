@@ -81,8 +81,7 @@ def _in_double(upgrade: Upgrade) -> Upgrade:
 
     def upgraded(old: OldNode) -> list[NodeProto]:
         kind = old.types.get(old.input(0))
-        code = kind.tensor_type.elem_type if kind is not None else TensorProto.UNDEFINED
-        if code not in _INTEGERS:
+        if kind is None or kind.tensor_type.elem_type not in _INTEGERS:
             return upgrade(old)
         wide = old.value("Cast", [old.input(0)], to=TensorProto.DOUBLE)
         result = old.fresh("wide")
@@ -90,7 +89,10 @@ def _in_double(upgrade: Upgrade) -> Upgrade:
         node.attribute.extend(old.node.attribute)
         inner = OldNode(node, {**old.types, wide: kind}, old.constants)  # rank and extents are the same
         made = [*old.made, *upgrade(inner)]
-        return [*made, helper.make_node("Cast", [result], old.node.output, old.node.name, to=code)]
+        return [
+            *made,
+            helper.make_node("Cast", [result], old.node.output, old.node.name, to=kind.tensor_type.elem_type),
+        ]
 
     return upgraded
 
