@@ -191,6 +191,7 @@ ROOMS: dict[str, str] = {
         "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.grid "
         "runtime.numpy_operators runtime.executor runtime.network"
     ),
+    "verification.grids": "support compiler.graph runtime.network",
     "runtime.diagnosis": (
         "support hardware.isa hardware hardware.program hardware.asm compiler.operators.vdla compiler.operators "
         "compiler.templates simulator.support simulator.function simulator.stats simulator.verify simulator.timing "
@@ -253,8 +254,8 @@ ROOMS: dict[str, str] = {
         "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
         "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
-        "verification.adversary verification.fuzz verification.hostile runtime.diagnosis verification.programs "
-        "verification.coverage verification.rtl_mutants benchmarks.harness commands"
+        "verification.adversary verification.fuzz verification.hostile verification.grids runtime.diagnosis "
+        "verification.programs verification.coverage verification.rtl_mutants benchmarks.harness commands"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "
