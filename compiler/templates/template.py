@@ -23,7 +23,7 @@ from vdla.compiler.map.packed_expression import result_axes
 from vdla.compiler.map.packing import gather, pack_array, unpacked
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import requantised_by
-from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, choice
 from vdla.compiler.operators.vdla.roles import SCALE
 from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
@@ -48,7 +48,7 @@ class Template(ABC):
     """The options that all templates have."""
 
     config: Config = field(kw_only=False)
-    activation: str = "none"
+    activation: str = choice("none", "relu", default="none")
     floor: int | None = None
     ceiling: int | None = None
     zero_point: int = 0
@@ -145,8 +145,6 @@ class Template(ABC):
     def check(self) -> None:
         """Reject options out of range, and a zero point of inputs that raw sums would hold."""
         low, high = check_range(f"{self.name}: zero_point", self.zero_point, self.config.out_dtype)
-        if self.activation not in ("none", "relu"):
-            raise TemplateError(f"{self.name}: activation must be none or relu, got {self.activation!r}")
         self._check_bound("floor", low, high)
         check_flag(self.name, "raw", self.raw)
         for option in ("activation", *CLIPPING) if self.raw else ():
