@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the specification decides against the references, or leaves a result open."""
+
+from __future__ import annotations
+
+from vdla.verification.grids.cases import OperatorCase
+
+
+def decided(case: OperatorCase) -> str:
+    """Why a result that differs from those of the references is not wrong; empty if it is."""
+    attributes, first = case.draft.attributes, case.draft.inputs[0]
+    rounded = first is not None and first.dtype.kind in "iu"
+    usual = first is not None and first.dtype.name == "float32"
+    match case.operator:
+        case "LSTM" if "clip" in attributes:
+            return "the specification clips the inputs of all activations, ONNX Runtime those of the gates"
+        case "LpPool" if "SAME" in attributes.get("auto_pad", "") and "dilations" in attributes:
+            return "the specification gives SAME the extents of undilated windows, ONNX Runtime smaller ones"
+        case "ConvTranspose" if attributes.get("group", 1) > 1 and not usual:
+            return "onnx.reference alone computes this type, and takes each group's bias and weights for another's"
+        case "LRN" if not usual:
+            return "onnx.reference alone computes this type, and leaves channels out of the sums of squares"
+        case "Resize" | "Upsample" if rounded and attributes.get("mode", "nearest") != "nearest":
+            return "how interpolated integers are rounded is left open"
+        case _:
+            return ""
