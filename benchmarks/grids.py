@@ -43,7 +43,7 @@ def run(
     for done in run_batches(batches, workers, partial(judge_places, grid), partial(died, grid)):
         outcomes += done
         progress(f"{sum(outcome.is_fault for outcome in outcomes)} faults", len(outcomes), len(places))
-    rows = [_row(name, [each for each in outcomes if each.operator == name]) for name in operators]
+    rows = [_row(name, [item for item in outcomes if item.operator == name]) for name in operators]
     counts = Counter(outcome.verdict for outcome in outcomes)
     figures: Figures = {"operators": len(operators), "cases": len(outcomes)}
     figures |= {verdict.value: counts[verdict] for verdict in GridVerdict}
@@ -54,6 +54,6 @@ def run(
 def _row(name: str, outcomes: Sequence[GridOutcome]) -> dict[str, object]:
     """The counts of an operator, with its faults."""
     counts = Counter(outcome.verdict for outcome in outcomes)
-    faults = [f"{each.verdict.value}: {each.text}" for each in outcomes if each.is_fault]
+    faults = [f"{item.verdict.value}: {item.text}" for item in outcomes if item.is_fault]
     row: dict[str, object] = {"operator": name, "cases": len(outcomes)}
     return row | {verdict.value: counts[verdict] for verdict in GridVerdict} | {"faults": faults}

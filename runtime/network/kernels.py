@@ -78,7 +78,7 @@ class KernelTable:
 
     def has(self, graph: Graph) -> bool:
         """Whether every node of a graph has a tensor expression."""
-        return not isinstance(self._found(graph), DeclinedError)
+        return not isinstance(self._function(graph), DeclinedError)
 
     def add(self, graph: Graph) -> tuple[int, GraphFunction]:
         """The index of the kernel of a graph, and its function.
@@ -86,17 +86,17 @@ class KernelTable:
         Raises:
             DeclinedError: a node without a tensor expression.
         """
-        found = self._found(graph)
-        if isinstance(found, DeclinedError):
-            raise found
-        made, point = found
+        result = self._function(graph)
+        if isinstance(result, DeclinedError):
+            raise result
+        made, point = result
         key = f"{made.function} {point}"
         if key not in self._index:
             self._index[key] = len(self._tasks)
             self._tasks.append(self.background.submit(_compiled, (made.function, self.target, point)))
         return self._index[key], made
 
-    def _found(self, graph: Graph) -> _BestFunction | DeclinedError:
+    def _function(self, graph: Graph) -> _BestFunction | DeclinedError:
         if id(graph) not in self._functions:
             try:
                 self._functions[id(graph)] = graph, self._best(graph)

@@ -69,8 +69,8 @@ class OperatorCase:
     def text(self) -> str:
         """The case for a reader."""
         kinds = [
-            "none" if each is None else f"{each.dtype.name}{list(each.shape)}".replace("object", "str")
-            for each in self.draft.inputs
+            "none" if item is None else f"{item.dtype.name}{list(item.shape)}".replace("object", "str")
+            for item in self.draft.inputs
         ]
         named = ", ".join(f"{name}={_plain(value)}" for name, value in self.draft.attributes.items())
         return f"{self.key} ({self.form.value}, opset {self.opset}): {', '.join(kinds)}; {named}"
@@ -93,7 +93,7 @@ class OperatorCase:
         )
         nodes = [node]
         if chosen is Form.NODES:
-            nodes = [*(helper.make_node("Constant", [], [each.name], value=each) for each in fixed), node]
+            nodes = [*(helper.make_node("Constant", [], [item.name], value=item) for item in fixed), node]
             fixed = []
         outputs = [ValueInfoProto(name=name) for name in results]
         graph = helper.make_graph(nodes, "case", inputs, outputs, fixed)
@@ -152,11 +152,11 @@ def versions_of(operator: str) -> tuple[tuple[OperatorVersion, int], ...]:
     """The versions of an operator, each with the newest opset in which it holds."""
     if operator.startswith(_RUNTIME):
         return ((OperatorVersion(operator.removeprefix(f"{_RUNTIME}."), _RUNTIME), OPSET),)
-    schemas = [each for each in defs.get_all_schemas_with_history() if each.name == operator and not each.domain]
-    schemas.sort(key=lambda each: int(each.since_version))
-    ends = [int(each.since_version) - 1 for each in schemas[1:]] + [OPSET]
+    schemas = [item for item in defs.get_all_schemas_with_history() if item.name == operator and not item.domain]
+    schemas.sort(key=lambda item: int(item.since_version))
+    ends = [int(item.since_version) - 1 for item in schemas[1:]] + [OPSET]
     pairs = zip(schemas, ends, strict=True)
-    return tuple((OperatorVersion.of(each), end) for each, end in pairs if end >= OLDEST and not each.deprecated)
+    return tuple((OperatorVersion.of(item), end) for item, end in pairs if end >= OLDEST and not item.deprecated)
 
 
 @dataclass(frozen=True)

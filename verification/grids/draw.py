@@ -58,7 +58,7 @@ class OperatorVersion:
     @classmethod
     def of(cls, schema: OpSchema) -> OperatorVersion:
         """The version that ONNX defines."""
-        types = {each.type_param_str: _names(each.allowed_type_strs) for each in schema.type_constraints}
+        types = {item.type_param_str: _names(item.allowed_type_strs) for item in schema.type_constraints}
         return cls(
             name=schema.name,
             domain=schema.domain,

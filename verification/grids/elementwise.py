@@ -21,7 +21,7 @@ _FUNCTIONS = (
 
 
 def _function(draw: Draw) -> NodeDraft:
-    parameter = next((each for each in ("T", "T1", "V") if each in draw.version.types), "T")
+    parameter = next((item for item in ("T", "T1", "V") if item in draw.version.types), "T")
     x = draw.array(draw.shape(draw.rank(0)), draw.dtype(parameter))
     if draw.version.name in ("IsInf", "IsNaN", "Relu", "Sign", "Round") and x.dtype.kind == "f" and x.size:
         x.reshape(-1)[0] = draw.pick([np.inf, -np.inf, np.nan, 0.5, -0.0])
@@ -63,7 +63,7 @@ def _arithmetic(draw: Draw) -> NodeDraft:
     low, high = (0, 3) if draw.version.name == "Pow" else (-9, 9)
     inputs = [draw.array(shape, dtype, low, high), draw.array(other, dtype, low, high)]
     if draw.version.name in ("Div", "Mod"):  # without a divisor of 0
-        inputs = [np.where(each == 0, np.ones_like(each), each) for each in inputs]
+        inputs = [np.where(item == 0, np.ones_like(item), item) for item in inputs]
     if draw.version.name == "Pow" and "T1" in draw.version.types:
         inputs[1] = draw.array(other, draw.dtype("T1"), 0, 3)
     if draw.version.name == "Mod":
@@ -80,7 +80,7 @@ def _variadic(draw: Draw) -> NodeDraft:
     old = draw.version.since < 8
     count = draw.rank(1, 4)
     shapes = [shape if old or i == 0 else _second_shape(draw, shape) for i in range(count)]
-    return NodeDraft([draw.array(each, dtype) for each in shapes])
+    return NodeDraft([draw.array(item, dtype) for item in shapes])
 
 
 def _where(draw: Draw) -> NodeDraft:

@@ -59,7 +59,7 @@ def judge(case: OperatorCase, target: str = "host") -> GridOutcome:
         return _outcome(case, GridVerdict.REFUSED, str(error))
     except Exception as error:
         return _outcome(case, GridVerdict.CRASHED, f"{type(error).__name__}: {error}")
-    texts = [difference(results, each) for each in expected]
+    texts = [difference(results, item) for item in expected]
     if "" in texts:
         return _outcome(case, GridVerdict.PASSED, "")
     if reason := decided(case):
@@ -108,7 +108,7 @@ def _expected(case: OperatorCase) -> list[tuple[Array, ...]] | str:
     if case.version.domain:
         return [first.arrays] if first.arrays is not None else f"no reference: {first.text}"
     second = by_onnx(model, inputs)
-    known = [each.arrays for each in (first, second) if each.arrays is not None]
+    known = [item.arrays for item in (first, second) if item.arrays is not None]
     if not known:
         return f"no reference: {first.text}; {second.text}"
     if first.arrays is None and not is_valid(with_results(model, known[0])):

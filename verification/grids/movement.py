@@ -95,7 +95,7 @@ def _slice(draw: Draw) -> NodeDraft:
         return NodeDraft([x], {"starts": starts, "ends": ends, "axes": axes})
     kind = draw.pick([np.int64, np.int32])
     ends = [min(end, 2**31 - 1) for end in ends] if kind is np.int32 else ends
-    given = [np.asarray(each, kind) for each in (starts, ends, axes, steps)]
+    given = [np.asarray(item, kind) for item in (starts, ends, axes, steps)]
     return NodeDraft([x, *given], constant=frozenset({1, 2, 3, 4}))
 
 
@@ -173,7 +173,7 @@ def _pad(draw: Draw) -> NodeDraft:
     shape, dtype = draw.shape(rank, empty=False), draw.dtype()
     mode = draw.pick(["constant", "constant", "edge", "reflect", "wrap" if draw.version.since >= 19 else "edge"])
     most = [max(extent - 1, 0) if mode == "reflect" else 2 for extent in shape]
-    pads = [draw.rank(0, min(2, each)) for each in most] + [draw.rank(0, min(2, each)) for each in most]
+    pads = [draw.rank(0, min(2, item)) for item in most] + [draw.rank(0, min(2, item)) for item in most]
     if mode == "constant" and draw.chance(0.3):
         pads[0] = -1 if shape[0] > 1 else 0
     x = draw.array(shape, dtype)

@@ -175,9 +175,9 @@ def _instance_norm(draw: Draw) -> NodeDraft:
 
 def _group_norm(draw: Draw) -> NodeDraft:
     dtype = draw.dtype(among=_FEW_FLOATS)
-    groups, each = draw.rank(1, 3), draw.rank(1, 3)
-    shape = (draw.rank(1, 2), groups * each, *draw.shape(draw.rank(1, 3), empty=False))
-    count = groups if draw.version.since < 21 else groups * each
+    groups, item = draw.rank(1, 3), draw.rank(1, 3)
+    shape = (draw.rank(1, 2), groups * item, *draw.shape(draw.rank(1, 3), empty=False))
+    count = groups if draw.version.since < 21 else groups * item
     inputs = [draw.array(shape, dtype), *_channels(draw, count, dtype)]
     return NodeDraft(inputs, {"num_groups": groups, **draw.options(epsilon=[1e-2])})
 

@@ -37,7 +37,7 @@ def _parameters(draw: Draw, x: Array, dtype: str) -> tuple[list[Array | None], d
     if x.ndim and draw.has("axis") and draw.chance(0.6):
         shape, attributes = (x.shape[axis],), {"axis": axis}
         if draw.has("block_size") and draw.chance(0.6):
-            block = draw.pick([each for each in (1, 2, 3, 4) if x.shape[axis] % each == 0] or [1])
+            block = draw.pick([item for item in (1, 2, 3, 4) if x.shape[axis] % item == 0] or [1])
             blocked = list(x.shape)
             blocked[axis] = x.shape[axis] // block
             shape, attributes = tuple(blocked), {"axis": axis, "block_size": block}

@@ -49,7 +49,7 @@ def by_onnx(model: ModelProto, inputs: Mapping[str, Array]) -> ReferenceResults:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             results = ReferenceEvaluator(model).run(None, dict(inputs))
-        return ReferenceResults("onnx.reference", tuple(np.asarray(each) for each in results))
+        return ReferenceResults("onnx.reference", tuple(np.asarray(item) for item in results))
     except Exception as error:
         return ReferenceResults("onnx.reference", None, f"{type(error).__name__}: {error}"[:200])
 

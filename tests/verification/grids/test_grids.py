@@ -73,9 +73,9 @@ def test_wrong_refused_and_crashed_cases_are_told_apart(monkeypatch):
     ):
         monkeypatch.setattr(judging, "_compiled", compiled)
         verdicts.append(judge(made))
-    assert [each.verdict for each in verdicts] == [GridVerdict.WRONG, GridVerdict.REFUSED, GridVerdict.CRASHED]
+    assert [item.verdict for item in verdicts] == [GridVerdict.WRONG, GridVerdict.REFUSED, GridVerdict.CRASHED]
     label = "Relu-6/0 (constants, opset 12): float32[1, 2]; : "
-    assert [each.text for each in verdicts] == [
+    assert [item.text for item in verdicts] == [
         f"{label}result 0: differs by up to 2 of 2 in 1 of 2",
         f"{label}it must not",
         f"{label}KeyError: 'x'",
@@ -120,7 +120,7 @@ def test_a_seed_draws_the_same_cases():
 def test_every_version_of_an_operator_has_cases():
     grid = Grid(("Clip",), count=3)
     since = Counter(grid.case(place).version.since for place in range(len(grid)))
-    known = {int(each.since_version) for each in defs.get_all_schemas_with_history() if each.name == "Clip"}
+    known = {int(item.since_version) for item in defs.get_all_schemas_with_history() if item.name == "Clip"}
     assert since == dict.fromkeys(known - {1}, 3)
 
 

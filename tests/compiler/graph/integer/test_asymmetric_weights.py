@@ -27,9 +27,9 @@ def test_the_parts_of_a_weight_are_of_int8_and_have_the_same_sums(group, axis, e
     assert len(places) == (channels + count - 1 if group == 1 else channels * count)
     assert (np.sort(places) == places).all()
     assert set(places) == set(range(channels))
-    own = places if axis == 0 or group == 1 else np.repeat(np.arange(6), count)
+    owners = places if axis == 0 or group == 1 else np.repeat(np.arange(6), count)
     total = np.zeros_like(values)
-    np.add.at(total, (own,) if axis == 0 else (slice(None), own), parts)
+    np.add.at(total, (owners,) if axis == 0 else (slice(None), owners), parts)
     np.testing.assert_array_equal(total, values)
 
 
