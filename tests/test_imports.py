@@ -194,6 +194,7 @@ ROOMS: dict[str, str] = {
         "support hardware.program compiler.graph compiler.graph.onnx compiler.graph.tflite runtime.native runtime.grid "
         "runtime.numpy_operators runtime.executor runtime.network verification.tflite_models"
     ),
+    "verification.grids": "support compiler.graph runtime.network",
     "runtime.diagnosis": (
         "support hardware.isa hardware hardware.program hardware.asm compiler.operators.vdla compiler.operators "
         "compiler.templates simulator.support simulator.function simulator.stats simulator.verify simulator.timing "
@@ -256,7 +257,7 @@ ROOMS: dict[str, str] = {
         "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
         "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
-        "verification.adversary verification.fuzz verification.tflite_models verification.hostile "
+        "verification.adversary verification.fuzz verification.tflite_models verification.hostile verification.grids "
         "runtime.diagnosis verification.programs verification.coverage verification.rtl_mutants verification.zoo "
         "benchmarks.harness commands"
     ),

@@ -57,3 +57,19 @@ def replace_groups(graph: Graph, groups: Sequence[Sequence[Node]]) -> Graph:
         elif id(node) not in inner:
             nodes.append(node)
     return graph.replace(nodes=tuple(nodes))
+
+
+def without_groups(graph: Graph, groups: Sequence[Node]) -> Graph:
+    """The graph with the nodes of these groups in their places."""
+    chosen = set(map(id, groups))
+    nodes: list[Node] = []
+    constants, types = dict(graph.constants), dict(graph.types)
+    for node in graph.nodes:
+        if id(node) not in chosen:
+            nodes.append(node)
+            continue
+        body = body_of(graph, node)
+        nodes += body.nodes
+        constants |= body.constants
+        types |= body.types
+    return graph.replace(nodes=tuple(nodes), constants=constants, types=types)

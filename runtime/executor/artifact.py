@@ -24,7 +24,7 @@ from vdla.runtime.executor.check_plan import check_plan
 from vdla.runtime.executor.errors import ArtifactError
 from vdla.runtime.executor.grid_code import GridCode, GridPart
 from vdla.runtime.executor.json_fields import from_json, to_json
-from vdla.runtime.executor.plan import Plan, PlannedValue, numpy_dtype, size_bytes
+from vdla.runtime.executor.plan import STORED_IN_BYTES, Plan, PlannedValue, numpy_dtype, size_bytes
 from vdla.simulator.verify import VerifyError, require_verified
 from vdla.support.sealed_file import FileFormat, Payload
 
@@ -244,7 +244,11 @@ def _strings(name: str, shape: list[int], texts: list[Any]) -> Array:
 
 
 def stored_array(value: Array) -> Array:
-    """The array as it comes back from a file: row-major, in the byte order of this machine."""
+    """The array as it comes back from a file: row-major, in the byte order of this machine, with
+    integers of less than a byte in a byte each, their sign included.
+    """
+    if value.dtype.name in STORED_IN_BYTES:
+        return np.asarray(value.astype(numpy_dtype(value.dtype.name)), order="C")
     return np.asarray(value, value.dtype.newbyteorder("="), order="C")
 
 

@@ -29,6 +29,7 @@ from vdla.runtime.executor.plan import (
     PlannedValue,
     ProgramStep,
     Step,
+    numpy_dtype,
     size_bytes,
 )
 
@@ -224,7 +225,8 @@ def _check_kernel(
     written = []
     for name, argument in zip(step.arguments, signature.arguments, strict=True):
         value = _find(where, name, known)
-        if (value.dtype, value.shape or (1,)) != (argument.dtype, argument.static):  # kernels have no rank 0
+        same = numpy_dtype(value.dtype) == numpy_dtype(argument.dtype)  # as the memory holds them
+        if not same or (value.shape or (1,)) != argument.static:  # kernels have no rank 0
             got = f"{value.dtype}{list(value.shape or ())}"
             raise ArtifactError(f"{where}: {name} must be {argument.dtype}{list(argument.shape)}, got {got}")
         if argument.output:

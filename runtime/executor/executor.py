@@ -20,7 +20,7 @@ from vdla.runtime.devices import Device
 from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.errors import ExecutorError
 from vdla.runtime.executor.grid_executor import GridExecutor
-from vdla.runtime.executor.plan import GridStep, Plan, ProgramStep, Step, numpy_dtype, shape_text
+from vdla.runtime.executor.plan import STORED_IN_BYTES, GridStep, Plan, ProgramStep, Step, numpy_dtype, shape_text
 from vdla.runtime.executor.plan_runner import Binders, BindKernel, NumpyFunctions, PlanRunner
 from vdla.runtime.executor.resident_program import ResidentDamage, ResidentProgram, activation_bytes
 from vdla.runtime.numpy_operators import Value
@@ -133,6 +133,7 @@ class Executor:
         Raises:
             ExecutorError: inputs that do not fit the model.
         """
+        inputs = _in_bytes(inputs)
         plan = self._plan_for(inputs)
         with self._lock:
             runner = self._runner(plan)
@@ -195,3 +196,17 @@ class Executor:
     def close(self) -> None:
         """Free the memory of programs on the device."""
         self._stack.close()
+
+
+def _in_bytes(inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    """The inputs, integers of less than a byte as those of a byte."""
+    if not isinstance(inputs, Mapping) or not any(_is_short(array) for array in inputs.values()):
+        return inputs
+    return {
+        name: array.astype(STORED_IN_BYTES[array.dtype.name]) if _is_short(array) else array
+        for name, array in inputs.items()
+    }
+
+
+def _is_short(array: Array) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype.name in STORED_IN_BYTES

@@ -19,7 +19,8 @@ import numpy as np
 from vdla.runtime.executor.errors import ArtifactError
 from vdla.runtime.numpy_operators.blocked import ChannelBlocks
 
-_STORED_IN_INT8 = ("int2", "int4")
+STORED_IN_BYTES = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8"}
+"""The types of less than a byte, each element of which takes one, and its type."""
 _NUMPY = {"bool", "float16", "float32", "float64", "complex64", "complex128"}
 _NUMPY |= {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 
@@ -30,8 +31,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     Raises:
         ArtifactError: no such type, or one of a package that is not installed.
     """
-    if name in _STORED_IN_INT8:
-        return np.dtype(np.int8)
+    if name in STORED_IN_BYTES:
+        return np.dtype(STORED_IN_BYTES[name])
     if name in _NUMPY:
         return np.dtype(name)
     if name == "str":

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from vdla.compiler import ir
 from vdla.compiler.graph import Array, Graph
 from vdla.compiler.graph.operators.graph_function import GraphFunction, graph_function
+from vdla.compiler.graph.rules import DeclinedError
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.cpu.choices import Answer, Choices, GivenChoices
 from vdla.compiler.operators.gpu import grid_schedule
@@ -63,6 +64,7 @@ class GridKernelTable:
 KernelPoint = Mapping[str, Answer]
 KernelPoints = Callable[[str], KernelPoint | None]
 """The best known schedule of a kernel by the key of its tuning task; None for the default one."""
+_BestFunction = tuple[GraphFunction, KernelPoint | None]
 
 
 class KernelTable:
@@ -72,6 +74,11 @@ class KernelTable:
         self.target, self.background, self._points = target, background, points
         self._index: dict[str, int] = {}
         self._tasks: list[Task[KernelCode]] = []
+        self._functions: dict[int, tuple[Graph, _BestFunction | DeclinedError]] = {}  # by the graph's id
+
+    def has(self, graph: Graph) -> bool:
+        """Whether every node of a graph has a tensor expression."""
+        return not isinstance(self._function(graph), DeclinedError)
 
     def add(self, graph: Graph) -> tuple[int, GraphFunction]:
         """The index of the kernel of a graph, and its function.
@@ -79,14 +86,25 @@ class KernelTable:
         Raises:
             DeclinedError: a node without a tensor expression.
         """
-        made, point = self._best(graph)
+        result = self._function(graph)
+        if isinstance(result, DeclinedError):
+            raise result
+        made, point = result
         key = f"{made.function} {point}"
         if key not in self._index:
             self._index[key] = len(self._tasks)
             self._tasks.append(self.background.submit(_compiled, (made.function, self.target, point)))
         return self._index[key], made
 
-    def _best(self, graph: Graph) -> tuple[GraphFunction, KernelPoint | None]:
+    def _function(self, graph: Graph) -> _BestFunction | DeclinedError:
+        if id(graph) not in self._functions:
+            try:
+                self._functions[id(graph)] = graph, self._best(graph)
+            except DeclinedError as error:
+                self._functions[id(graph)] = graph, error
+        return self._functions[id(graph)][1]
+
+    def _best(self, graph: Graph) -> _BestFunction:
         """The function of a graph and its best known schedule, None for the default one."""
         made = graph_function(graph, self.target)
         if self._points is None:

@@ -12,7 +12,7 @@ import numpy as np
 from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType, ValueType
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion, Decision, seconds_of
 from vdla.compiler.graph.grid import GRID
-from vdla.compiler.graph.groups import BODY, FUSED, body_of
+from vdla.compiler.graph.groups import BODY, FUSED, body_of, without_groups
 from vdla.compiler.graph.operators.graph_function import GraphFunction
 from vdla.compiler.graph.operators.macs import macs_of
 from vdla.compiler.graph.operators.table import is_alias
@@ -98,6 +98,13 @@ class PlanBuilder:
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     placed: dict[int, Step] = field(default_factory=dict)  # by the position of their node
     aliases: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """A group with a node that has no kernel, such as one of float16, becomes its nodes."""
+        groups = [node for node in self.graph.nodes if node.op == FUSED]
+        declined = [node for node in groups if not self.parts.kernels.has(body_of(self.graph, node))]
+        if declined:
+            self.graph = without_groups(self.graph, declined)
 
     # --- steps
 

@@ -64,7 +64,7 @@ def _parsed(x: Array, dtype: np.dtype[Any]) -> Array:
 
 def _printed(x: Array) -> Array:
     """The shortest decimals that read back as the numbers; 1 and 0 for bools."""
-    wide = widened(x)
+    wide = x if x.dtype == np.float16 else widened(x)  # whose shortest decimals are shorter
     result = np.empty(x.shape, object)
     for index, value in np.ndenumerate(wide):
         result[index] = str(int(value)) if wide.dtype.kind == "b" else _text(value)
@@ -153,7 +153,8 @@ def _spread(parameter: Array, x: Array, attributes: Attributes) -> Array:
 
 
 def _quantise(attributes: Attributes, x: Array, scale: Array, zero: Array | None = None) -> tuple[Array]:
-    dtype = numpy_dtype(attributes.get("output_dtype") or "uint8") if zero is None else zero.dtype
+    named = attributes.get("output_dtype")  # a zero point of less than a byte may be stored in one
+    dtype = numpy_dtype(named) if named else np.dtype(np.uint8) if zero is None else zero.dtype
     precision = attributes.get("precision")
     kind = numpy_dtype(precision) if precision else np.result_type(widened(x), np.float32)
     ratio = np.asarray(widened(x), kind) / np.asarray(_spread(widened(scale), x, attributes), kind)

@@ -40,9 +40,11 @@ class QuantisedActivation:
 
 @dataclass(frozen=True, slots=True)
 class QuantisedWeight:
-    """Integers in the layout of the operator, with one scale or one for each output."""
+    """Integers less their zero point in the layout of the operator, with one scale or one for each
+    of its outputs. Those of 8 bits with a zero point may need 9.
+    """
 
-    values: npt.NDArray[np.int8]
+    values: npt.NDArray[np.int16]
     scale: Float32
 
 
@@ -113,9 +115,12 @@ def weight(graph: Graph, name: str, axis: int) -> QuantisedWeight:
     sides = [1] * rank
     sides[axis] = -1
     centred = values.astype(np.int64) - quantisation.zero_point.reshape(sides)
-    if centred.size and (centred.min() < -128 or centred.max() > 127):
-        decline("have a symmetric weight, got zero points that leave the range of int8")
-    return QuantisedWeight(centred.astype(np.int8), quantisation.scale)
+    if centred.size and (centred.min() < -_FAR or centred.max() > _FAR):
+        decline(f"have a weight of at most 8 bits, got {values.dtype}")
+    return QuantisedWeight(centred.astype(np.int16), quantisation.scale)
+
+
+_FAR = 255  # the greatest distance of 8 bits from their zero point
 
 
 def bias(graph: Graph, name: str, scale: Float32, outputs: int) -> npt.NDArray[np.int32]:

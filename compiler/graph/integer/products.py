@@ -172,16 +172,53 @@ def _with_constants(
     added = bias(graph, bias_name, sums, len(sums))
     channel = 1 if op == "vdla.QConvTranspose" else 0
     _check_sums(_greatest(factors.values, added, attributes["x_zero_point"], channel))
+    places, parts = in_int8(factors.values, 1 - channel, attributes.get("group", 1))
+    x, extra = (x, Replacement()) if places is None else _gathered(result, x, places, 1 if op != "vdla.QDense" else -1)
     values: dict[str, Array] = {
-        fresh_name(graph, f"{result.name}_weight"): factors.values,
+        fresh_name(graph, f"{result.name}_weight"): parts,
         fresh_name(graph, f"{result.name}_bias"): added,
     }
     types = {name: TensorType(value.dtype.name, value.shape) for name, value in values.items()}
-    made = Replacement(constants=values, types=types)
+    made = Replacement(extra.nodes, {**extra.constants, **values}, {**extra.types, **types})
     return result.becomes(op, (x, *values), {**attributes, **multipliers(result.from_scale(sums))}, (node,), made)
 
 
-def _greatest(weight: npt.NDArray[np.int8], added: npt.NDArray[np.int32], x_zero_point: int, channel: int) -> int:
+def in_int8(
+    values: npt.NDArray[np.int16], axis: int, group: int = 1
+) -> tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.int8]]:
+    """A weight as one of int8 with further input channels along `axis`, and their places.
+
+    A channel whose numbers leave int8 comes again with the rest of them, so that the sums are the
+    same; with groups, all channels do. The places are None where none comes again.
+    """
+    parts = [np.clip(values, *_INT8)]
+    while (rest := values - sum(parts)).any():
+        parts.append(np.clip(rest, *_INT8))
+    channels = np.moveaxis(np.stack(parts), 1 + axis, 0)  # channel, part, the other dimensions
+    used = np.asarray(channels.any(axis=tuple(range(2, channels.ndim))) | (group > 1))
+    used[:, 0] = True
+    place, part = np.nonzero(used)
+    made = np.moveaxis(channels[place, part], 0, axis).astype(np.int8)
+    repeated = place if group == 1 or axis == 0 else np.repeat(np.arange(values.shape[axis] * group), len(parts))
+    return (None if len(parts) == 1 else repeated), np.ascontiguousarray(made)
+
+
+_INT8 = (-128, 127)
+
+
+def _gathered(result: QuantisedResult, x: str, places: npt.NDArray[np.int64], axis: int) -> tuple[str, Replacement]:
+    """The channels of x at these places."""
+    graph = result.graph
+    kind = graph.tensor(x)
+    shape = list(kind.shape or ())
+    shape[axis] = len(places)
+    names = fresh_name(graph, f"{result.name}_channels"), fresh_name(graph, f"{result.name}_places")
+    node = Node("Gather", (x, names[1]), names[:1], {"axis": axis % len(shape)})
+    types = {names[0]: replace(kind, shape=tuple(shape)), names[1]: TensorType("int64", places.shape)}
+    return names[0], Replacement((node,), {names[1]: places.astype(np.int64)}, types)
+
+
+def _greatest(weight: npt.NDArray[np.int16], added: npt.NDArray[np.int32], x_zero_point: int, channel: int) -> int:
     """The greatest magnitude of a sum; `channel` is the dimension of the weight's outputs."""
     taps = np.abs(np.moveaxis(weight, channel, 0).astype(np.int64)).reshape(weight.shape[channel], -1)
     sums = taps.sum(axis=1) * _reach(x_zero_point)

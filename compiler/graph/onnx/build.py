@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto
@@ -16,6 +16,7 @@ from vdla.compiler.graph.onnx.load import LoadedModel
 from vdla.compiler.graph.onnx.values import array_dtype, array_of, attribute_of, dense_of, operator_name, type_of
 
 _DEFAULT_DOMAINS = ("", "ai.onnx")
+_SHORT = ("int2", "int4", "uint2", "uint4")
 
 
 def build_graph(loaded: LoadedModel) -> Graph:
@@ -117,7 +118,24 @@ class _Builder:
             inputs = [*(self.scope.read(name) for name in proto.input), *captures]
         op = operator_name(proto.domain, proto.op_type)
         outputs = _trimmed(proto.output)
-        return Node(op, tuple(inputs), tuple(outputs), attributes, proto.name)
+        return self._with_type(Node(op, tuple(inputs), tuple(outputs), attributes, proto.name))
+
+    def _with_type(self, node: Node) -> Node:
+        """A conversion with the type of its result as an attribute: that of an operand may be lost,
+        since integers of less than a byte are stored in one.
+        """
+        kind = self.scope.types.get(node.outputs[0]) if node.outputs else None
+        if not isinstance(kind, TensorType):
+            return node
+        match node.op:
+            case "CastLike":
+                return replace(
+                    node, op="Cast", inputs=node.inputs[:1], attributes={**node.attributes, "to": kind.dtype}
+                )
+            case "QuantizeLinear" if kind.dtype in _SHORT:
+                return replace(node, attributes={**node.attributes, "output_dtype": kind.dtype})
+            case _:
+                return node
 
     def _bodies(self, protos: Mapping[str, GraphProto], node: NodeProto) -> tuple[dict[str, Graph], tuple[str, ...]]:
         """The bodies of a node, and the values captured by any of them, which are inputs of all."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from onnx import NodeProto
+from onnx import NodeProto, TensorProto, helper
 
 from vdla.compiler.graph.onnx.microsoft import MICROSOFT
 from vdla.compiler.graph.onnx.old_node import OldNode, Upgrade
@@ -76,10 +76,42 @@ def _dft(old: OldNode) -> list[NodeProto]:
     return old.final("DFT", [old.input(0), old.input(1), axis])
 
 
-_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Mean", "Prod", "SumSquare")
+def _in_double(upgrade: Upgrade) -> Upgrade:
+    """Integers as float64 and back, for operators that the newest opset defines for floats only."""
+
+    def upgraded(old: OldNode) -> list[NodeProto]:
+        kind = old.types.get(old.input(0))
+        if kind is None or kind.tensor_type.elem_type not in _INTEGERS:
+            return upgrade(old)
+        wide = old.value("Cast", [old.input(0)], to=TensorProto.DOUBLE)
+        result = old.fresh("wide")
+        node = helper.make_node(old.node.op_type, [wide, *old.node.input[1:]], [result])
+        node.attribute.extend(old.node.attribute)
+        inner = OldNode(node, {**old.types, wide: kind}, old.constants)  # rank and extents are the same
+        made = [*old.made, *upgrade(inner)]
+        return [
+            *made,
+            helper.make_node("Cast", [result], old.node.output, old.node.name, to=kind.tensor_type.elem_type),
+        ]
+
+    return upgraded
+
+
+def _unchanged(old: OldNode) -> list[NodeProto]:
+    return old.final(old.node.op_type, old.node.input)
+
+
+_INTEGERS = (
+    *(TensorProto.INT8, TensorProto.INT16, TensorProto.INT32, TensorProto.INT64),
+    *(TensorProto.UINT8, TensorProto.UINT16, TensorProto.UINT32, TensorProto.UINT64),
+)
+_REDUCTIONS = ("L1", "L2", "Mean", "Prod", "SumSquare")
+_LOGARITHMS = ("ReduceLogSum", "ReduceLogSumExp")
 
 PARAMETERS: Mapping[str, Mapping[int, Upgrade]] = {
     **{f"Reduce{name}": {1: _axes, 11: _axes, 13: _axes} for name in _REDUCTIONS},
+    **{name: {**dict.fromkeys((1, 11, 13), _in_double(_axes)), 18: _in_double(_unchanged)} for name in _LOGARITHMS},
+    "Erf": {9: _in_double(_unchanged)},
     "ReduceMax": {1: _axes, 11: _axes, 12: _axes, 13: _axes},
     "ReduceMin": {1: _axes, 11: _axes, 12: _axes, 13: _axes},
     "ReduceSum": {1: _axes, 11: _axes},

@@ -21,6 +21,7 @@ def _softmax(old: OldNode) -> list[NodeProto]:
         return old.final(op, [old.input(0)])
     shape = old.value("Shape", [old.input(0)])
     rows = old.value("Flatten", [old.input(0)], axis=axis)
+    old.set("allowzero", 1)
     return old.final("Reshape", [old.value(op, [rows], axis=-1), shape])
 
 

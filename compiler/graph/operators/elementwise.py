@@ -77,7 +77,7 @@ def _isinf(v: te.Value, detect_negative: int, detect_positive: int) -> te.Value:
     below, above = v == te.const(low, v.dtype), v == te.const(high, v.dtype)
     if detect_negative and detect_positive:
         return below | above
-    return below if detect_negative else above if detect_positive else v != v + te.const(0, v.dtype)
+    return below if detect_negative else above if detect_positive else v < v
 
 
 def _shrink(v: te.Value, bias: float, lambd: float) -> te.Value:

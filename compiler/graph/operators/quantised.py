@@ -182,7 +182,7 @@ PRODUCT_TERMS = (
 # --- conversions ----------------------------------------------------------------------------------
 
 
-_RESULTS = ("int8", "uint8", "int16", "uint16")
+_RESULTS = ("int8", "uint8", "int16", "uint16", "int4", "int2")
 _SOURCES = (*_RESULTS, "int32")
 
 
@@ -203,7 +203,7 @@ def _quantise(call: NodeCall) -> te.Tensor:
     """round(x / scale) + zero point, half to even, saturated."""
     x, scale, zero_point, dtype = call.tensor(0), call.tensor(1), call.optional(2), call.result.dtype
     if x.dtype != "float32" or scale.dtype != "float32" or dtype not in _RESULTS:
-        call.decline(f"quantise float32 to 8 or 16 bits, got {x.dtype} to {dtype}")
+        call.decline(f"quantise float32 to 16 bits or fewer, got {x.dtype} to {dtype}")
 
     away = call.attribute("vdla.rounding", "even") == "away"
 
@@ -228,7 +228,7 @@ def _dequantise(call: NodeCall) -> te.Tensor:
     """(x - zero point) * scale."""
     x, scale, zero_point = call.tensor(0), call.tensor(1), call.optional(2)
     if x.dtype not in _SOURCES or scale.dtype != "float32" or call.result.dtype != "float32":
-        call.decline(f"dequantise 8, 16 or 32 bits to float32, got {x.dtype} to {call.result.dtype}")
+        call.decline(f"dequantise integers of up to 32 bits to float32, got {x.dtype} to {call.result.dtype}")
 
     def value(*i: te.Value) -> te.Value:
         element = te.cast("int32", x[i])

@@ -86,10 +86,10 @@ def qlinear_conv(call: NodeCall) -> te.Tensor:
 
 def _matrix(call: NodeCall, a: tuple[int, int], b: tuple[int, int], name: str) -> te.Tensor:
     """The int32 product, with zero points per tensor, row of A or column of B."""
+    if any(len(call.tensor(index).shape) < 2 for index in (a[0], b[0])):
+        call.decline("have matrices")
     left = _centred(call, *a, lambda i: i[-2], "a")
     right = _centred(call, *b, lambda i: i[-1], "b")
-    if len(left.shape) < 2 or len(right.shape) < 2:
-        call.decline("have matrices")
     return operators.matmul(left, right, name=name)
 
 

@@ -307,9 +307,9 @@ def reason(b: QdqBuilder, real: str) -> str:
 def test_reasons():
     b = QdqBuilder()
     x = b.dequantise(b.input("x", IMAGE), 0.1)
-    uneven = b.dequantise(b.constant(np.full((5, 4, 1, 1), 255, np.uint8)), np.full(5, 0.1), 7, 0)
-    real = b.add("Conv", x, uneven, shape=(1, 5, 6, 6))
-    assert reason(b, real) == "have a symmetric weight, got zero points that leave the range of int8"
+    wide = b.dequantise(b.constant(np.full((5, 4, 1, 1), 256, np.uint16)), np.full(5, 0.1), 0, 0)
+    real = b.add("Conv", x, wide, shape=(1, 5, 6, 6))
+    assert reason(b, real) == "have a weight of at most 8 bits, got uint16"
     b = QdqBuilder()
     real = b.add("Softmax", b.dequantise(b.input("x", (2, 8)), 0.1))
     assert reason(b, real) == "be an operator of integers, got Softmax"
