@@ -105,7 +105,7 @@ class PrintedTime(NamedTuple):
 def printed_time(graph: Graph, config: Config, choice: Choice, alone: float) -> PrintedTime:
     """The time of `y` in the program of its region, or in the reason why it is not there."""
     if "y" not in choice.calls:
-        (text,) = re.findall(r"got (\S+) ms there", choice.decisions["y"].reason)
+        (text,) = re.findall(r"got (\S+) ms on the accelerator", choice.decisions["y"].reason)
         return PrintedTime(1e-3 * float(text), alone)
     nodes = partition(graph, config, choice.calls).nodes
     (region,) = (node.attributes[REGION] for node in nodes if node.op == ACCELERATED)

@@ -177,6 +177,7 @@ ROOMS: dict[str, str] = {
     "networks": "support",
     "verification": "",
     "verification.isolated_batches": "",
+    "verification.zoo": "",
     "verification.adversary": "support hardware.isa hardware hardware.program simulator.support",
     "verification.fuzz": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
@@ -254,7 +255,7 @@ ROOMS: dict[str, str] = {
         "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
         "verification.adversary verification.fuzz verification.hostile runtime.diagnosis verification.programs "
-        "verification.coverage verification.rtl_mutants benchmarks.harness commands"
+        "verification.coverage verification.rtl_mutants verification.zoo benchmarks.harness commands"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "

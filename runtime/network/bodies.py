@@ -13,7 +13,7 @@ from dataclasses import replace
 from vdla.compiler.graph import Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.onnx import OnnxError, infer_graph_types
 from vdla.compiler.graph.operators import Trait, has_trait
-from vdla.compiler.graph.passes import GraphPass, fuse, run_passes, with_own_constants
+from vdla.compiler.graph.passes import GraphPass, fuse, run_passes, with_inner_constants
 from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION
 from vdla.runtime.numpy_operators import CONTROL_FLOW
 
@@ -33,7 +33,7 @@ _PASSES = (*PREPARATION, *INTEGER, BODIES, FUSION)
 
 
 def _prepared(graph: Graph, node: Node) -> Node:
-    node = with_own_constants(graph.constants, node)
+    node = with_inner_constants(graph.constants, node)
     label = next(filter(None, node.outputs))
     attributes = dict(node.attributes)
     for key, body in node.bodies.items():
