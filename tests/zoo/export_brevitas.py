@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import io
+import re
 import warnings
 from collections.abc import Iterator
 
@@ -33,8 +34,15 @@ from torch import nn
 
 from vdla.verification.zoo.archive import FOLDER, Entry, Input, Writer
 
-TOLERANCE = 0.05
-"""Of the greatest value: a rounding the other way in one layer, through those behind it."""
+
+def tolerance(name: str) -> float:
+    """Of the greatest value: a step of the narrowest activations, for a rounding the other way.
+
+    A float bias is an integer of the sums of the compiled network, which are coarse where weights
+    and activations have few bits.
+    """
+    bits = re.search(r"(\d)_bits", name)
+    return max(0.05, 1 / (2 ** int(bits[1] if bits else 8) - 1))
 
 
 def conv(inputs: int, outputs: int, kernel: int = 3, bits: int = 8, **options: object) -> qnn.QuantConv2d:
@@ -144,7 +152,9 @@ def main() -> None:
                 outputs = executed(proto, x, qonnx)
                 opset = next(item.version for item in proto.opset_import if item.domain == "")
                 how = f"brevitas {version('brevitas')} {'QONNX' if qonnx else 'QCDQ'}"
-                writer.add(Entry(label, "network", how, opset, inputs, TOLERANCE), proto.SerializeToString(), outputs)
+                writer.add(
+                    Entry(label, "network", how, opset, inputs, tolerance(name)), proto.SerializeToString(), outputs
+                )
             except Exception as error:
                 failures.append(f"{label}: {type(error).__name__}: {str(error)[:160]}")
     writer.write()

@@ -35,7 +35,7 @@ def error(name, target):
     return largest_error([np.asarray(value) for value in outputs.values()], model.outputs), compiled
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", list(names()))
 def test_a_model_computes_its_reference_on_the_cpu(name):
     assert error(name, "host")[0] <= MODELS[name].entry.tolerance
 
