@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes sklearn.zip: models of tables of scikit-learn, LightGBM and XGBoost.
 
-    pip install -e . scikit-learn skl2onnx onnxmltools lightgbm xgboost-cpu onnxruntime
-    python tests/zoo/export_sklearn.py
+pip install -e . scikit-learn skl2onnx onnxmltools lightgbm xgboost-cpu onnxruntime
+python tests/zoo/export_sklearn.py
 """
 
 from __future__ import annotations
@@ -19,7 +19,17 @@ import sklearn
 import xgboost
 from onnxmltools.convert.common.data_types import FloatTensorType as MlFloat
 from skl2onnx.common.data_types import FloatTensorType
-from sklearn import ensemble, gaussian_process, linear_model, naive_bayes, neighbors, neural_network, preprocessing, svm, tree
+from sklearn import (
+    ensemble,
+    gaussian_process,
+    linear_model,
+    naive_bayes,
+    neighbors,
+    neural_network,
+    preprocessing,
+    svm,
+    tree,
+)
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
@@ -60,8 +70,22 @@ def estimators() -> Iterator[tuple[str, object, str]]:
         ("histogram_boosting_regressor", ensemble.HistGradientBoostingRegressor(max_iter=6, random_state=0), "number"),
         ("ada_boost", ensemble.AdaBoostClassifier(n_estimators=4, random_state=0), "classes"),
         ("bagging", ensemble.BaggingClassifier(n_estimators=4, random_state=0), "classes"),
-        ("voting", ensemble.VotingClassifier([("a", linear_model.LogisticRegression()), ("b", naive_bayes.GaussianNB())], voting="soft", flatten_transform=False), "classes"),
-        ("stacking", ensemble.StackingClassifier([("a", linear_model.LogisticRegression()), ("b", tree.DecisionTreeClassifier(max_depth=3))], cv=2), "classes"),
+        (
+            "voting",
+            ensemble.VotingClassifier(
+                [("a", linear_model.LogisticRegression()), ("b", naive_bayes.GaussianNB())],
+                voting="soft",
+                flatten_transform=False,
+            ),
+            "classes",
+        ),
+        (
+            "stacking",
+            ensemble.StackingClassifier(
+                [("a", linear_model.LogisticRegression()), ("b", tree.DecisionTreeClassifier(max_depth=3))], cv=2
+            ),
+            "classes",
+        ),
         ("isolation_forest", ensemble.IsolationForest(n_estimators=6, random_state=0), "nothing"),
         ("logistic", linear_model.LogisticRegression(), "classes"),
         ("logistic_two_classes", linear_model.LogisticRegression(), "two"),
@@ -84,26 +108,59 @@ def estimators() -> Iterator[tuple[str, object, str]]:
         ("neighbours", neighbors.KNeighborsClassifier(3), "classes"),
         ("neighbours_regressor", neighbors.KNeighborsRegressor(3), "number"),
         ("perceptrons", neural_network.MLPClassifier(hidden_layer_sizes=(8,), max_iter=50, random_state=0), "classes"),
-        ("perceptrons_regressor", neural_network.MLPRegressor(hidden_layer_sizes=(8,), activation="tanh", max_iter=50, random_state=0), "number"),
+        (
+            "perceptrons_regressor",
+            neural_network.MLPRegressor(hidden_layer_sizes=(8,), activation="tanh", max_iter=50, random_state=0),
+            "number",
+        ),
         ("gaussian_process", gaussian_process.GaussianProcessRegressor(), "number"),
         ("gaussian_mixture", GaussianMixture(2, random_state=0), "nothing"),
         ("linear_discriminant", LinearDiscriminantAnalysis(), "classes"),
         ("quadratic_discriminant", QuadraticDiscriminantAnalysis(), "classes"),
         ("one_against_rest", OneVsRestClassifier(linear_model.LogisticRegression()), "classes"),
-        ("scaled_logistic", make_pipeline(preprocessing.StandardScaler(), linear_model.LogisticRegression()), "classes"),
+        (
+            "scaled_logistic",
+            make_pipeline(preprocessing.StandardScaler(), linear_model.LogisticRegression()),
+            "classes",
+        ),
         ("range_scaled_svc", make_pipeline(preprocessing.MinMaxScaler(), svm.LinearSVC()), "classes"),
         ("robust_ridge", make_pipeline(preprocessing.RobustScaler(), linear_model.Ridge()), "number"),
-        ("normalised_logistic", make_pipeline(preprocessing.Normalizer(), linear_model.LogisticRegression()), "classes"),
+        (
+            "normalised_logistic",
+            make_pipeline(preprocessing.Normalizer(), linear_model.LogisticRegression()),
+            "classes",
+        ),
         ("components_tree", make_pipeline(PCA(3), tree.DecisionTreeClassifier(max_depth=3)), "classes"),
         ("reduced_linear", make_pipeline(TruncatedSVD(3, random_state=0), linear_model.LinearRegression()), "number"),
-        ("polynomial_linear", make_pipeline(preprocessing.PolynomialFeatures(2), linear_model.LinearRegression()), "number"),
-        ("binned_logistic", make_pipeline(preprocessing.KBinsDiscretizer(3, encode="onehot-dense"), linear_model.LogisticRegression()), "classes"),
+        (
+            "polynomial_linear",
+            make_pipeline(preprocessing.PolynomialFeatures(2), linear_model.LinearRegression()),
+            "number",
+        ),
+        (
+            "binned_logistic",
+            make_pipeline(preprocessing.KBinsDiscretizer(3, encode="onehot-dense"), linear_model.LogisticRegression()),
+            "classes",
+        ),
         ("binarised_bayes", make_pipeline(preprocessing.Binarizer(), naive_bayes.BernoulliNB()), "classes"),
         ("power_linear", make_pipeline(preprocessing.PowerTransformer(), linear_model.LinearRegression()), "number"),
         ("selected_forest", make_pipeline(SelectKBest(k=3), ensemble.RandomForestClassifier(**forest)), "classes"),
-        ("imputed_boosting", make_pipeline(SimpleImputer(), ensemble.GradientBoostingRegressor(n_estimators=5, random_state=0)), "number"),
-        ("columns", make_pipeline(ColumnTransformer([("a", preprocessing.StandardScaler(), [0, 1, 2]), ("b", preprocessing.MaxAbsScaler(), [3, 4])]), linear_model.LogisticRegression()), "classes"),
-    )  # fmt: skip
+        (
+            "imputed_boosting",
+            make_pipeline(SimpleImputer(), ensemble.GradientBoostingRegressor(n_estimators=5, random_state=0)),
+            "number",
+        ),
+        (
+            "columns",
+            make_pipeline(
+                ColumnTransformer(
+                    [("a", preprocessing.StandardScaler(), [0, 1, 2]), ("b", preprocessing.MaxAbsScaler(), [3, 4])]
+                ),
+                linear_model.LogisticRegression(),
+            ),
+            "classes",
+        ),
+    )
 
 
 def boosted() -> Iterator[tuple[str, object, str]]:
@@ -112,7 +169,11 @@ def boosted() -> Iterator[tuple[str, object, str]]:
     yield "lightgbm", lightgbm.LGBMClassifier(**small), "classes"
     yield "lightgbm_two_classes", lightgbm.LGBMClassifier(**small), "two"
     yield "lightgbm_regressor", lightgbm.LGBMRegressor(**small), "number"
-    yield "lightgbm_forest", lightgbm.LGBMRegressor(**small, boosting_type="rf", bagging_freq=1, bagging_fraction=0.8), "number"
+    yield (
+        "lightgbm_forest",
+        lightgbm.LGBMRegressor(**small, boosting_type="rf", bagging_freq=1, bagging_fraction=0.8),
+        "number",
+    )
     yield "lightgbm_poisson", lightgbm.LGBMRegressor(**small, objective="quantile"), "number"
     some = {"n_estimators": 8, "max_depth": 4, "random_state": 0}
     yield "xgboost", xgboost.XGBClassifier(**some), "classes"
