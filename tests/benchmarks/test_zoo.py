@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of exported models, on three of them."""
+"""The figures of exported models, on two of them."""
 
 from dataclasses import replace
 
@@ -15,11 +15,11 @@ def model(name):
     return next(model for path in archives() for model in read(path) if model.entry.name == name)
 
 
-def test_a_network_runs_on_the_cpu_and_in_int8_on_the_machine():
+def test_a_network_is_compared_and_timed_on_the_cpu():
     result = zoo.run(only=("jax_perceptron_relu",))
     (row,) = result.rows
     assert row["error"] <= row["tolerance"]
-    assert row["programs"] >= 1
+    assert row["ratio"] > 0
     assert (result.figures["models"], result.figures["wrong"], result.figures["crashed"]) == (1, 0, 0)
     assert (result.figures["int8_loss"], result.figures["int8_constant"]) == (0, 0)
 

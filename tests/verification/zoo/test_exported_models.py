@@ -13,19 +13,20 @@ from vdla.verification.zoo.archive import MOST_BYTES, Input, Writer, archives, l
 
 MODELS = {model.entry.name: model for path in archives() for model in read(path)}
 OFTEN = 16  # one model of so many runs each time, the others in the long tests
+FAULTS = {"tensorflow_resize_nearest": "Resize to the nearest pixel with half-pixel centres differs from ONNX Runtime"}
 ON_MACHINE = (
     "brevitas_qonnx_convnet_8_bits",
     "brevitas_qcdq_residual_8_bits",
-    "quantised_qdq_lenet",
-    "quantised_qdq_mobilenet_v2",
 )
 
 
 def names():
     """Every name, marked long where it is none of the sample."""
     for name in MODELS:
-        sampled = zlib.crc32(name.encode()) % OFTEN == 0
-        yield pytest.param(name, marks=() if sampled else pytest.mark.long)
+        marks = [] if zlib.crc32(name.encode()) % OFTEN == 0 else [pytest.mark.long]
+        if name in FAULTS:
+            marks.append(pytest.mark.xfail(reason=FAULTS[name], strict=True))
+        yield pytest.param(name, marks=marks)
 
 
 def error(name, target):
