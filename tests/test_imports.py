@@ -191,8 +191,8 @@ ROOMS: dict[str, str] = {
     ),
     "verification.tflite_models": "support",
     "verification.hostile": (
-        "support hardware.program compiler.graph compiler.graph.onnx compiler.graph.tflite runtime.native runtime.grid "
-        "runtime.numpy_operators runtime.executor runtime.network verification.tflite_models"
+        "support hardware.program compiler.graph compiler.graph.onnx compiler.graph.tflite runtime.native "
+        "runtime.grid runtime.numpy_operators runtime.executor runtime.network verification.tflite_models"
     ),
     "verification.grids": "support compiler.graph runtime.network",
     "runtime.diagnosis": (
@@ -257,8 +257,8 @@ ROOMS: dict[str, str] = {
         "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
         "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
-        "verification.adversary verification.fuzz verification.tflite_models verification.hostile verification.grids "
-        "runtime.diagnosis verification.programs verification.coverage verification.rtl_mutants verification.zoo "
+        "verification.zoo verification.adversary verification.fuzz verification.tflite_models verification.hostile "
+        "verification.grids runtime.diagnosis verification.programs verification.coverage verification.rtl_mutants "
         "benchmarks.harness commands"
     ),
     "benchmarks.tune": (

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from vdla.cli import main
-from vdla.commands import BAD_INPUT, CommandError, run_tables
+from vdla.commands import BAD_INPUT, CommandError, bench_command, run_tables
 from vdla.compiler.operators.workloads import workloads
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
@@ -94,11 +94,7 @@ def test_bad_input_gives_its_exact_message(
     except SystemExit as stop:
         code = int(str(stop.code))
     captured = capsys.readouterr()
-    benchmarks = (
-        "area, board, chain, compile, coverage, cpu, equality, evaluate, features, fusion, fuzz, gpu, hostile, layers, "
-        "map, memory, messages, mutants, network, network_cpu, onnx, placement, quantise, rtl, rtl_mutants, "
-        "simulator, tflite, tune"
-    )
+    benchmarks = ", ".join(bench_command._descriptions())
     expected = f"vdla: {message.replace('{benchmarks}', benchmarks)}"
     assert (code, captured.out) == (BAD_INPUT, "")
     assert captured.err.startswith(expected)

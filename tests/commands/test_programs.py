@@ -14,7 +14,7 @@ import pytest
 from vdla.benchmarks import layers
 from vdla.benchmarks.harness import BenchmarkResult
 from vdla.cli import main
-from vdla.commands import BAD_INPUT, FINDING, OK
+from vdla.commands import BAD_INPUT, FINDING, OK, bench_command
 from vdla.commands import named_operators as templates
 from vdla.commands.arrays import random_array, with_random
 from vdla.hardware.asm import disassemble
@@ -338,11 +338,7 @@ def test_bench_lists_benchmarks_and_refuses_unknown_ones(capsys: Capture) -> Non
     assert main(["bench", "--list"]) == OK
     listed = capsys.readouterr().out
     assert all(f"{name} " in listed for name in ("layers", "simulator", "compile", "mutants", "equality", "rtl"))
-    names = (
-        "area, board, chain, compile, coverage, cpu, equality, evaluate, features, fusion, fuzz, gpu, hostile, layers, "
-        "map, memory, messages, mutants, network, network_cpu, onnx, placement, quantise, rtl, rtl_mutants, "
-        "simulator, tflite, tune"
-    )
+    names = ", ".join(bench_command._descriptions())
     assert complaint(capsys, "bench", "nope") == f"bench: name must be one of {names}, got nope"
 
 
