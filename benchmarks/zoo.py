@@ -155,10 +155,10 @@ def _statically_quantised(model: ZooModel, samples: Sequence[Mapping[str, Array]
 
     class Samples(CalibrationDataReader):  # type: ignore[misc]  # a library without types
         def __init__(self) -> None:
-            self._left = iter(samples)
+            self._samples = iter(samples)
 
         def get_next(self) -> Mapping[str, Array] | None:
-            return next(self._left, None)
+            return next(self._samples, None)
 
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "float.onnx", Path(folder) / "int8.onnx"

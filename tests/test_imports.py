@@ -177,8 +177,8 @@ ROOMS: dict[str, str] = {
     "networks": "support",
     "verification": "",
     "verification.isolated_batches": "",
-    "verification.adversary": "support hardware.isa hardware hardware.program simulator.support",
     "verification.zoo": "",
+    "verification.adversary": "support hardware.isa hardware hardware.program simulator.support",
     "verification.fuzz": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
         "compiler.tensorize compiler.schedule compiler.codegen.llvm.intrinsics runtime.native"
@@ -254,8 +254,8 @@ ROOMS: dict[str, str] = {
         "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
         "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
-        "verification.adversary verification.fuzz verification.hostile verification.zoo runtime.diagnosis "
-        "verification.programs verification.coverage verification.rtl_mutants benchmarks.harness commands"
+        "verification.adversary verification.fuzz verification.hostile runtime.diagnosis verification.programs "
+        "verification.coverage verification.rtl_mutants verification.zoo benchmarks.harness commands"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "

@@ -18,7 +18,7 @@ class Replacement:
     """What takes the place of a node.
 
     `renamed` maps results of the node to the values that take their place. `matched` are the other
-    nodes that the rule relies on; those that nothing reads afterwards are dead code.
+    nodes of the pattern; unused ones are removed as dead code.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -41,7 +41,7 @@ def rewrite(graph: Graph, rules: Sequence[RewriteRule]) -> Graph:
 
 
 def without_dead_code(graph: Graph) -> Graph:
-    """The graph without nodes whose results nothing reads; an unread result of others is absent."""
+    """The graph without dead nodes; unused results of live nodes become absent."""
     used = set(graph.outputs)
     kept: list[Node] = []
     for node in reversed(graph.nodes):
@@ -68,15 +68,15 @@ def _sweep(graph: Graph, rules: Sequence[RewriteRule]) -> Graph:
     renamed: dict[str, str] = {}
     touched: set[int] = set()
     for node in graph.nodes:
-        found = None if id(node) in touched else _first(graph, node, rules, touched)
-        if found is None:
+        replacement = None if id(node) in touched else _first(graph, node, rules, touched)
+        if replacement is None:
             nodes.append(node)
             continue
-        touched.update(map(id, (node, *found.matched)))
-        nodes.extend(found.nodes)
-        constants.update(found.constants)
-        types.update(found.types)
-        renamed.update(found.renamed)
+        touched.update(map(id, (node, *replacement.matched)))
+        nodes.extend(replacement.nodes)
+        constants.update(replacement.constants)
+        types.update(replacement.types)
+        renamed.update(replacement.renamed)
     if not touched:
         return graph
     return _rename(replace(graph, nodes=tuple(nodes), constants=constants, types=types), renamed).pruned
@@ -84,16 +84,16 @@ def _sweep(graph: Graph, rules: Sequence[RewriteRule]) -> Graph:
 
 def _first(graph: Graph, node: Node, rules: Sequence[RewriteRule], touched: set[int]) -> Replacement | None:
     for rule in rules:
-        found = rule(graph, node)
-        if found is not None and touched.isdisjoint(map(id, found.matched)):
-            return found
+        replacement = rule(graph, node)
+        if replacement is not None and touched.isdisjoint(map(id, replacement.matched)):
+            return replacement
     return None
 
 
 def _rename(graph: Graph, renamed: Mapping[str, str]) -> Graph:
     """The graph with values renamed where they are read; an output keeps its name by a copy.
 
-    A value that takes the place of another may have had no reader before.
+    A replacing value may have had no reader before.
     """
     if not renamed:
         return graph

@@ -115,12 +115,12 @@ class ConvGeometry:
         """The lane of an output channel in its block."""
         return (channel if self.is_dense else channel % self.group_outputs) % self.lanes
 
-    def of_channel(self, tensor: te.Tensor, block: te.Value, lane: te.Value, *rest: te.Operand) -> te.Value:
-        """`tensor[channel, *rest]` for the channel of a lane in a block; 0 in padding."""
+    def of_channel(self, tensor: te.Tensor, block: te.Value, lane: te.Value, *indices: te.Operand) -> te.Value:
+        """`tensor[channel, *indices]` for the channel of a lane in a block; 0 in padding."""
         if self.group_outputs % self.lanes == 0 or tensor.shape[0] == self.blocks * self.lanes:
-            return tensor[(block * self.lanes + lane, *rest)]
+            return tensor[(block * self.lanes + lane, *indices)]
         within = block % self.group_blocks * self.lanes + lane
-        element = tensor[(block // self.group_blocks * self.group_outputs + within, *rest)]
+        element = tensor[(block // self.group_blocks * self.group_outputs + within, *indices)]
         return te.select(within < self.group_outputs, element, te.const(0, tensor.dtype))
 
 
@@ -141,7 +141,7 @@ def _geometry(
     lanes: int | None,
     target: Target | str,
 ) -> ConvGeometry:
-    """The geometry of a convolution of these operands; `lanes` are those of a packed weight."""
+    """The geometry of a convolution of these operands; `lanes` are the lanes of a packed weight."""
     check_number(_NAME, "x", x)
     count = at_least(_NAME, "groups", groups, 1)
     blocks, channels, *kernel_shape = static_extents(_NAME, "weight's extent", weight.shape)
@@ -160,7 +160,7 @@ def _geometry(
 
 
 def pad_image(x: te.Tensor, windows: Window, name: str) -> te.Tensor:
-    """The image padded as far as windows read; the image itself if no window leaves it."""
+    """The image padded as far as windows reach; the image itself if they need no padding."""
     lanes = (0,) * (len(x.shape) - 4)
     pads = (0, 0, *windows.before, *lanes, 0, 0, *windows.overhang, *lanes)
     return pad(x, pads, name=name) if any(pads) else x
@@ -169,7 +169,7 @@ def pad_image(x: te.Tensor, windows: Window, name: str) -> te.Tensor:
 def _sums(
     image: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, geometry: ConvGeometry, block: int | None, name: str
 ) -> te.Tensor:
-    """[N, blocks, OH, OW, lanes]: the sums, with the bias; `block` is that of the image."""
+    """[N, blocks, OH, OW, lanes]: the sums, with the bias; `block` is the image's block size."""
     windows = geometry.windows
     ci = te.reduce_axis(geometry.group_channels, "ci")
     kh, kw = te.reduce_axis(windows.taps[0], "kh"), te.reduce_axis(windows.taps[1], "kw")
@@ -214,7 +214,7 @@ def result_in_layout(
 def pack_conv2d(weight: Array, target: Target | str = "host", groups: int = 1, lanes: int | None = None) -> Array:
     """Packs a weight OIHW as "OIHW<lanes>o": [blocks, C / groups, KH, KW, lanes].
 
-    The last block of each group is padded with zeros. By default `lanes` are those of a vector.
+    The last block of each group is padded with zeros. By default `lanes` is the vector length.
     """
     check_weights("pack_conv2d", weight, "[CO, CI, KH, KW]")
     count = at_least("pack_conv2d", "groups", groups, 1)
@@ -241,7 +241,7 @@ def _packed_weight(weight: te.Tensor, geometry: ConvGeometry, name: str) -> te.T
 
 
 def _is_blocked(result_layout: str | None, block: int | None, geometry: ConvGeometry) -> bool:
-    """Whether the result is in blocks: by default, if the image is."""
+    """Whether the result is in blocks; by default if the image is."""
     if result_layout is None:
         return block is not None
     lanes = block_size(_NAME, "result_layout", result_layout, "NCHW", "c")

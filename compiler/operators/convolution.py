@@ -4,9 +4,8 @@
 `conv2d` and `depthwise_conv2d` are the fast forms over two dimensions. The stages of a direct
 sum: `<name>_pad` the padded input; `<name>_sum` the sums; `<name>` the result.
 
-A result of a transposed convolution gathers its terms. Of the taps of the kernel only every s-th, s
-= stride / gcd(stride, dilation), meets an input element; only those are summed, so that nothing is
-multiplied by the zeros between the input elements.
+A transposed convolution gathers the terms of each result. Only every s-th tap of the kernel, s =
+stride / gcd(stride, dilation), meets an input element, so inserted zeros are never multiplied.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def convolution(
 
 
 def _padded(x: te.Tensor, windows: Window, name: str) -> te.Tensor:
-    """The input padded as far as windows read."""
+    """The input padded as far as windows reach."""
     pads = (0, 0, *windows.before, 0, 0, *windows.overhang)
     return pad(x, pads, name=name) if any(pads) else x
 
@@ -116,7 +115,7 @@ def _check_ranks(where: str, x: te.Tensor, weight: te.Tensor) -> tuple[int, list
 class _TapPhases:
     """One spatial dimension: result p sums tap `tap(p, t)` times input `source(p, t)` over t.
 
-    Terms count where tap and source are in range and p does not fall between input elements
+    A term is valid where tap and source are in range and p does not fall between input elements
     (`conditions`).
     """
 
@@ -144,7 +143,7 @@ class _TapPhases:
     def tap(self, p: te.Value, t: te.Operand) -> te.Value:
         """The t-th kernel tap k that solves k * dilation = p + pads_before modulo the stride.
 
-        It is the same for results a multiple of the stride apart.
+        Results a multiple of the stride apart have the same taps.
         """
         if self.spacing == 1:
             return te.as_value(t, _TRANSPOSED) + 0
@@ -196,7 +195,7 @@ def _transposed_sums(
 ) -> te.Tensor:
     """[N, CO, spatial..., stride, steps]: the sums, the last dimension in phases of the stride.
 
-    Neighbouring steps read neighbouring inputs. The last step may lie beyond the result; it is
+    Neighbouring steps read neighbouring inputs. The last step may exceed the result and is then
     never read.
     """
     channels, outs, last = x.shape[1] // groups, weight.shape[1], phases[-1]

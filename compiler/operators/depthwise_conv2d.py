@@ -5,7 +5,7 @@ The stages: `<name>_pad` the padded image; `<name>_sum` the sums, starting from 
 the sums in the dtype of the image. Vector lanes run along the rows of a plain image. With a stride,
 the columns of its padded image are split into phases: the elements that a tap reads for
 neighbouring results are then contiguous. An image in blocks has its channels in lanes and is not
-padded: windows at the border leave out the taps outside of it.
+padded: windows at the border skip the taps outside the image.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def block_size(where: str, what: str, layout: object, plain: str, blocked: str) 
 
 
 def check_layout(where: str, what: str, tensor: te.Tensor, layout: str, block: int | None) -> None:
-    """Refuse a tensor whose rank or lanes are not those of its layout."""
+    """Refuse a tensor whose rank or lanes contradict its layout."""
     check_tensor(where, what, tensor)
     rank = sum(letter.isupper() for letter in layout) + (block is not None)
     if len(tensor.shape) != rank:

@@ -2,8 +2,9 @@
 """Quantised depthwise convolution: ONNX's QLinearConv with one symmetric int8 kernel a channel.
 
 Lanes lie along the rows of the result or, in blocks, along channels. The stages: `<name>_data` the
-padded input; `<name>_sum` the int32 sums; `<name>` the result. In rows it leaves out the padding of
-the last lanes of `<name>_rescaled`. `pack_qdepthwise_conv2d` makes weight, bias and scale.
+padded input; `<name>_sum` the int32 sums; `<name>` the result. With lanes along rows it drops the
+padding of the last vector of `<name>_rescaled`. `pack_qdepthwise_conv2d` makes weight, bias and
+scale.
 """
 
 from __future__ import annotations
@@ -107,8 +108,8 @@ def _sums_of_rows(data: te.Tensor, weight: te.Tensor, windows: Window, form: Win
 
     def value(n: te.Value, c: te.Value, y: te.Value, b: te.Value, o: te.Value) -> te.Value:
         column = windows.padded_position(1, b * form.lanes + o, g * form.taps + i)
-        left = te.cast("int32", data[n, c, windows.padded_position(0, y, r), column])
-        return te.sum(left * te.cast("int32", weight[c, r, g, i]), axis=[r, g, i])
+        element = te.cast("int32", data[n, c, windows.padded_position(0, y, r), column])
+        return te.sum(element * te.cast("int32", weight[c, r, g, i]), axis=[r, g, i])
 
     rows, columns = windows.places
     shape = (*data.shape[:2], rows, -(-columns // form.lanes), form.lanes)
@@ -125,8 +126,8 @@ def _sums_of_blocks(
 
     def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
         column = windows.padded_position(1, ow, g * form.taps + i)
-        left = te.cast("int32", data[n, cb, windows.padded_position(0, oh, r), column, c])
-        product = left * te.cast("int32", weight[cb, r, g, c, i])
+        element = te.cast("int32", data[n, cb, windows.padded_position(0, oh, r), column, c])
+        product = element * te.cast("int32", weight[cb, r, g, c, i])
         return te.sum(product, axis=[r, g, i], init=bias[cb * form.lanes + c])
 
     shape = (*data.shape[:2], *windows.places, form.lanes)
@@ -139,7 +140,7 @@ def _sums_of_blocks(
 def _packed_channels(
     where: str, x: te.Tensor, block: int | None, weight: te.Tensor, windows: Window, form: WindowLayout
 ) -> int:
-    """The channels of data and weight, whose layout must be that of the target."""
+    """The channels of data and weight, whose layout must fit the target."""
     channels = static_extent(where, "extent 1 of x", x.shape[1])
     lanes = () if block is None else (form.lanes,)
     wanted = (channels, windows.taps[0], form.groups(windows), *lanes, form.taps)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Affine quantisation: q represents (q - zero_point) * scale. Sums of products are int32.
 
-Requantisation is the machine's (`hardware/numerics.py`): the exact product of the sum and a float32
-scale, rounded half to even, plus the zero point, saturated.
+Requantisation matches the machine (`hardware/numerics.py`): the exact product of the sum and a
+float32 scale, rounded half to even, plus the zero point, saturated.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ def requantise(
 ) -> te.Value:
     """An int32 sum as `dtype`, within `clip` as well; `largest_sum` bounds the sum's magnitude.
 
-    A float64 holds the product of 24 bits and a sum below 2**29 exactly; that of a greater sum may
-    be rounded to a half. Sums of up to 2**24 are numbers of float32: products are rounded once.
+    A float64 holds the product of a 24-bit scale and a sum below 2**29 exactly; with a greater sum
+    it may be rounded to a tie. Sums up to 2**24 are exact in float32, so that products are rounded
+    once.
     """
     if largest_sum is not None and largest_sum <= _EXACT_IN_FLOAT32:
         low, high = limits(dtype) if clip is None else clip
@@ -99,7 +100,8 @@ def check_vector(where: str, what: str, tensor: te.Tensor, extent: int, dtype: s
 
 @dataclass(frozen=True, slots=True)
 class Requantisation:
-    """What makes results of int32 sums: the arguments of `requantise`, with a scale a channel.
+    """The requantisation of int32 sums: the arguments of `requantise`, with one scale for each
+    channel.
 
     A `bias` is added first.
     """
@@ -119,7 +121,7 @@ class Requantisation:
     def results(
         self, total: te.Tensor, channel: Callable[..., te.Value], name: str, stage: Mapping[str, str] | None = None
     ) -> te.Tensor:
-        """The results of a tensor of sums, whose `channel` is a function of the index."""
+        """The results of a tensor of sums; `channel` maps an index to its channel."""
         return te.compute(total.shape, lambda *i: self.result(total[i], channel(*i)), name, stage)
 
 
@@ -142,7 +144,7 @@ def packed_extents(where: str, weight: te.Tensor, rank: int) -> tuple[int, ...]:
 
 
 def packing_error(where: str, weight: te.Tensor, wanted: str, packer: str) -> OperatorError:
-    """The error for a weight in another layout than that of `packer`."""
+    """The error for a weight that `packer` did not make."""
     return OperatorError(f"{where}: weight must be {wanted}, got {_type_text(weight)}; {packer} packs it for a target")
 
 

@@ -127,7 +127,7 @@ def winograd_conv2d(
 def pack_winograd(weight: Array, tile: int = 4, target: Target | str = "host", lanes: int | None = None) -> Array:
     """A weight [CO, C, 3, 3] transformed for a tile t: [t + 2, t + 2, CO / lanes, C, lanes].
 
-    By default `lanes` are those of a vector.
+    By default `lanes` is the vector length.
     """
     where = "pack_winograd"
     transform = _transform(where, tile)

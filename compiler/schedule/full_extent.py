@@ -39,24 +39,26 @@ def _full_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
     """`full_extent` for one axis."""
     where = f"full_extent of {block} over {axis}"
     path = block_path(fn, block, where)
-    found = block_at(path)
-    spatial = [a.var for a in found.axes if a.kind is ir.AxisKind.SPATIAL]
+    outer_loop = block_at(path)
+    spatial = [a.var for a in outer_loop.axes if a.kind is ir.AxisKind.SPATIAL]
     if axis not in spatial:
         raise ScheduleError(f"{where}: the axis must be one of {', '.join(spatial)}, got {axis!r}")
-    values = {a.var: value for a, value in found.bindings}
+    values = {a.var: value for a, value in outer_loop.bindings}
     loop = values[axis]
     others = set().union(*(var_names(v) for a, v in values.items() if a != axis))
     around = {step.var: step for step in loops_on(path)}
     if not isinstance(loop, ir.Var) or loop.name in others or loop.name not in around:
         raise ScheduleError(f"{where}: the axis must be driven by a loop of its own, got {expr_text(loop)}")
-    own = around[loop.name]
-    if any(isinstance(s, ir.Block) and s is not found for s in ir.walk(own)):
-        raise ScheduleError(f"{where}: the loop {own.var} must hold no other block, got {content_text(own)}")
+    target_block = around[loop.name]
+    if any(isinstance(s, ir.Block) and s is not outer_loop for s in ir.walk(target_block)):
+        raise ScheduleError(
+            f"{where}: the loop {target_block.var} must hold no other block, got {content_text(target_block)}"
+        )
     leaf = leaf_at(path)
     check_only_writer(fn, leaf, where)
-    kept = [c for c in conjuncts(found.predicate) if loop.name not in var_names(c)]
-    fn = replace_at(fn, path, replace(found, predicate=predicate_of(kept)))
-    position = path.index(own)
+    kept = [c for c in conjuncts(outer_loop.predicate) if loop.name not in var_names(c)]
+    fn = replace_at(fn, path, replace(outer_loop, predicate=predicate_of(kept)))
+    position = path.index(target_block)
     path = block_path(fn, block, where)[: position + 1]
     inner = path[position]
     assert isinstance(inner, ir.For)

@@ -18,7 +18,7 @@ from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition
 from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, choice, template
-from vdla.compiler.operators.vdla.roles import DATA, OTHER
+from vdla.compiler.operators.vdla.roles import DATA, SECOND
 from vdla.compiler.templates.checks import Pair, check_extents, check_range
 from vdla.compiler.templates.template import CHOSEN, CLIPPING, Template
 from vdla.compiler.templates.window import IMAGE, channelwise_form, channelwise_layouts
@@ -154,7 +154,7 @@ class PairTemplate(ElementwiseTemplate):
     def layouts(self) -> dict[str, Layout]:
         """Layouts of the program's tensors."""
         layouts = super().layouts
-        return layouts | {OTHER: layouts[DATA]}
+        return layouts | {SECOND: layouts[DATA]}
 
     def pack_inputs(self, data: Array | None = None, other: Array | None = None) -> dict[str, Array]:
         """The program's arrays from NCHW activations, those that are given."""

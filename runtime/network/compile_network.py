@@ -191,22 +191,24 @@ def _placed(
     decisions: Mapping[str, Decision] = {}
     if config is not None or on_grid is not None:
         _check_places(graph, place, [name for name, has in _has(config, on_grid).items() if has])
-    own = {node.outputs[0] for node in graph.nodes}
+    local_names = {node.outputs[0] for node in graph.nodes}
     if config is not None:
         graph, decisions = _on_devices(graph, config, modelled_cpu(config, host.cpu), place, observe, on_grid, time)
     if on_grid is not None:
-        own -= {name for name, why in decisions.items() if why.device == "vdla"}  # those that unpack are not own
-        graph, decisions = _on_grid(graph, on_grid, own, decisions, observe)
+        local_names -= {
+            name for name, why in decisions.items() if why.device == "vdla"
+        }  # those that unpack are not own
+        graph, decisions = _on_grid(graph, on_grid, local_names, decisions, observe)
     layouts = GraphPass("layouts", lambda graph: choose_layouts(graph, host))
     return run_passes(graph, (layouts, BODIES, FUSION), observe), decisions
 
 
 PASSES = (
-    *(each.name for each in PREPARATION),
+    *(graph_pass.name for graph_pass in PREPARATION),
     "quantise",
-    *(each.name for each in INTEGER),
+    *(graph_pass.name for graph_pass in INTEGER),
     "partition",
-    *(each.name for each in REGIONS),
+    *(graph_pass.name for graph_pass in REGIONS),
     "gpu",
     "layouts",
     "bodies",
@@ -252,7 +254,7 @@ def _on_devices(
 def _on_grid(
     graph: Graph,
     on_grid: GridChoices,
-    own: Set[str],
+    names: Set[str],
     decisions: Mapping[str, Decision],
     observe: Observer | None,
 ) -> tuple[Graph, Mapping[str, Decision]]:
@@ -260,8 +262,8 @@ def _on_grid(
     result: dict[str, Decision] = {}
 
     def place(graph: Graph) -> Graph:
-        made, why = on_grid.place(graph, own)
-        result.update((name, each) for name, each in why.items() if name in own)
+        made, why = on_grid.place(graph, names)
+        result.update((name, reasons) for name, reasons in why.items() if name in names)
         return made
 
     placed = run_passes(graph, (GraphPass("gpu", place),), observe)

@@ -129,10 +129,10 @@ def quantise(
         for name, value in batch.items():
             if name in statistics:
                 statistics[name].update(value)
-        found = evaluator.run(
+        values = evaluator.run(
             batch, observe=lambda name, value: statistics[name].update(value) if name in statistics else None
         )
-        first = first or found
+        first = first or values
     if not kept.batches:
         raise QuantiseError("quantise: calibration must have at least one batch, got none")
     plan = separate_parts(graph, plan, statistics, method, keep_float)

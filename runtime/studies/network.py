@@ -61,8 +61,8 @@ def records_of(model: onnx.ModelProto | bytes | str | Path) -> list[LayerRecord]
 
 def record_name(graph: Graph, node: Node) -> str | None:
     """The name of the layer that a node of a float network is; None if it is none."""
-    found = _layer(graph, node) if node in _nodes(graph) else None
-    return None if found is None else found[0]
+    layer = _layer(graph, node) if node in _nodes(graph) else None
+    return None if layer is None else layer[0]
 
 
 def _nodes(graph: Graph) -> Iterator[Node]:

@@ -41,9 +41,9 @@ def chosen_layers(command: str, arguments: argparse.Namespace) -> list[Evaluated
     if arguments.model:
         return _of_model(command, arguments.model)
     words = arguments.layers or DEFAULT
-    own = [_of_file(command, word) for word in words if ".py" in word]
+    layers = [_of_file(command, word) for word in words if ".py" in word]
     named = [word for word in words if ".py" not in word]
-    return [*layers_named(named), *own]
+    return [*layers_named(named), *layers]
 
 
 def _of_file(command: str, where: str) -> EvaluatedLayer:
@@ -92,8 +92,10 @@ def accuracy_job(command: str, name: str, samples: int, data: Sequence[Path], se
         return AccuracyJob(content + b"".join(path.read_bytes() for path in data), model, lambda made: arrays)
     if name not in NETWORKS:
         raise CommandError(f"{command}: --accuracy must have --calibration FILE for a model of yours, got none")
-    own = content + f"{samples} {seed}".encode()
-    return AccuracyJob(own, model, lambda made: [NETWORKS[name].inputs(made, 1, seed + k) for k in range(samples)])
+    content_key = content + f"{samples} {seed}".encode()
+    return AccuracyJob(
+        content_key, model, lambda made: [NETWORKS[name].inputs(made, 1, seed + k) for k in range(samples)]
+    )
 
 
 def _sources() -> bytes:

@@ -104,6 +104,6 @@ def _similar(path: Path) -> str:
     from vdla.support.suggest import did_you_mean
 
     try:
-        return did_you_mean(path.name, sorted(each.name for each in path.parent.iterdir() if each.is_file()))
+        return did_you_mean(path.name, sorted(file.name for file in path.parent.iterdir() if file.is_file()))
     except OSError:
         return ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the accelerator does for one node: an operator with the layouts of its activations.
+"""The accelerator call of one node: an operator with the layouts of its activations.
 
-`MachineNode` has what the operators of all nodes need: shapes, layouts, options of the results.
+`MachineNode` has what all templates need: shapes, layouts, options of the results.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _LOW, _HIGH = -128, 127
 class OperatorCall:
     """An operator of the accelerator for one node.
 
-    `inputs` has value and layout of each parameter that is an activation, `constants` the packed
-    arrays of the others; `output` is the layout of the result. Without an operator, the inputs are
-    the parts of the result.
+    `inputs` has the value and the layout of each activation, `constants` the packed arrays of the
+    other parameters; `output` is the layout of the result. Without an operator, the result is the
+    concatenation of the inputs.
     """
 
     operator: Operator | None
@@ -81,7 +81,7 @@ class MachineNode:
         return self._layout(channels, name, self.config.block_in)
 
     def channels(self, names: Sequence[str]) -> Channels:
-        """Where the channels of element-wise operands are: as in the one that is packed last."""
+        """The channel position of element-wise operands: that of the operand packed last."""
         packed = [layout.channels for name, layout in self.made.items() if name in names]
         return packed[-1] if packed else Channels.IMAGE
 
@@ -99,10 +99,10 @@ class MachineNode:
 
     def constant(self, index: int) -> Array:
         """A constant input."""
-        found = self.graph.constant(self.node.inputs[index])
-        if found is None:
+        value = self.graph.constant(self.node.inputs[index])
+        if value is None:
             decline("have constant weights")
-        return found
+        return value
 
     @property
     def multiplier(self) -> Array:
@@ -111,7 +111,7 @@ class MachineNode:
 
     @property
     def results(self) -> dict[str, Any]:
-        """The options of a template that say what becomes of the sums."""
+        """The options of a template for the requantisation of the sums."""
         low, high, zero = self.options["low"], self.options["high"], self.options["y_zero_point"]
         options: dict[str, Any] = {"zero_point": zero}
         if low != _LOW:
@@ -152,17 +152,17 @@ Layout = TypeVar("Layout", bound=InputLayout)
 def _blocked(operator: Operator, parameter: str, layout: Layout) -> Layout:
     """The layout in the blocks of a parameter of the operator's function."""
     dims = operator.function.buffers[parameter].dims
-    found = replace(layout, block=dims[-1]) if isinstance(layout, PackedLayout) else layout
-    if operator.layouts[parameter].gaps or prod(found.packed_shape) != prod(dims):
+    blocked = replace(layout, block=dims[-1]) if isinstance(layout, PackedLayout) else layout
+    if operator.layouts[parameter].gaps or prod(blocked.packed_shape) != prod(dims):
         decline(f"have channels that fill their blocks without gaps, got {list(dims)} for {list(layout.shape)}")
-    return found
+    return blocked
 
 
 # --- refusals -------------------------------------------------------------------------------------
 
 
 class NotAcceleratedError(GraphError):
-    """A node that no template of the accelerator computes; the message says what it must do."""
+    """A node without a template on the accelerator; the message says what it must do."""
 
 
 def decline(rule: str) -> NoReturn:

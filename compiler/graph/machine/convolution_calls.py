@@ -18,13 +18,13 @@ from vdla.support.window import Window
 
 
 def image_options(at: MachineNode, image: PackedLayout) -> dict[str, Any]:
-    """The options of a template that reads or writes an image, and those of its results."""
+    """The options of a template on images, results included."""
     count, _, height, width = image.image
     return {"batch": count, "height": height, "width": width, **at.results}
 
 
 def conv(at: MachineNode) -> OperatorCall:
-    """A convolution; of an image that is not packed yet, the host may lay out the windows."""
+    """A convolution; the host may lay out the windows of an image that is not packed yet."""
     data, weight, result = at.image(at.node.inputs[0]), at.constant(1), at.result(Channels.IMAGE)
     channels, outputs, group = data.image[1], len(weight), at.options["group"]
     kernel = at.kernel(weight.shape[2:])
@@ -41,7 +41,7 @@ def conv(at: MachineNode) -> OperatorCall:
         operator = templates.depthwise_conv2d(at.config, channels=channels, **shared)
         return _product(at, operator, data, result, weight)
     extents = {"in_channels": channels, "out_channels": outputs, "groups": group}
-    packing = "channels" if at.node.inputs[0] in at.made else "auto"  # what is packed already stays so
+    packing = "channels" if at.node.inputs[0] in at.made else "auto"  # packed values stay packed
     operator = templates.conv2d(at.config, **extents, **shared, packing=packing)
     if operator.layouts["data"].holds_patches:
         data = _patches(data, kernel, shared, result)

@@ -77,7 +77,7 @@ def _call(at: MachineNode, template: Callable[..., Operator], data: PackedLayout
 
 
 def concat(at: MachineNode) -> OperatorCall:
-    """Operands that the accelerator makes, joined along their channels."""
+    """Operands computed on the accelerator, joined along their channels."""
     names, config = at.node.inputs, at.config
     for name in names:
         at.shape(name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of two activations on the accelerator.
 
-Zero points cost more terms of each sum for the second factor, and sums of the columns of the second
-factor, which the host adds, for the first one.
+A zero point of the second factor adds terms to each sum; one of the first factor needs the column
+sums of the second, which the host computes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vdla.compiler import templates
 from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, made
 from vdla.compiler.graph.machine.packing import Channels, InputLayout, PackedLayout, PackingNodes, RowTerms
 from vdla.compiler.graph.rewriting import Replacement
-from vdla.compiler.operators.vdla.roles import DATA, OTHER, SCALE
+from vdla.compiler.operators.vdla.roles import DATA, SCALE, SECOND
 from vdla.hardware.numerics import pack_scale, scale_from_float
 
 
@@ -27,7 +27,7 @@ def matmul(at: MachineNode) -> OperatorCall:
     if left[:-2] != right[:-2]:
         decline(f"have factors of the same batch dimensions, got {list(left[:-2])} and {list(right[:-2])}")
     if config.wgt_dtype != config.inp_dtype:
-        decline(f"be for a machine whose weights are {config.inp_dtype} like its activations, got {config.wgt_dtype}")
+        decline(f"be for a machine with weights of the activations' type {config.inp_dtype}, got {config.wgt_dtype}")
     *batch, rows, depth = left
     terms = row_terms(at.options["b_zero_point"], depth)
     wide = depth + (terms.count + 1 if terms else 0)
@@ -37,7 +37,7 @@ def matmul(at: MachineNode) -> OperatorCall:
     data = PackedLayout(Channels.MATRICES, (*batch, rows, wide), config.batch, config.block_in, conversion=terms)
     inputs: dict[str, tuple[str, InputLayout]] = {
         DATA: (a, data),
-        OTHER: (b, FactorLayout(right, config.block_in, config.block_out, terms)),
+        SECOND: (b, FactorLayout(right, config.block_in, config.block_out, terms)),
     }
     constants = operator.pack_constants(multiplier=float(at.multiplier[0]))
     if at.options["a_zero_point"]:
@@ -56,13 +56,13 @@ def _lanes(at: MachineNode, shape: tuple[int, ...]) -> LanesLayout:
 # --- the second factor, and its scale -------------------------------------------------------------
 
 
-_UNIT = 127  # what all but the last of the terms are multiplied by
+_UNIT = 127  # the multiplier of all terms but the last
 _FAR = 128  # the greatest magnitude of an element
 _LANE_BYTES = 8
 
 
 def row_terms(zero_point: int, depth: int) -> RowTerms | None:
-    """The terms of the first factor for a zero point of the second one; none for 0."""
+    """The extra terms of the first factor for a zero point of the second; none for 0."""
     if not zero_point:
         return None
     return RowTerms(-zero_point, -(-abs(zero_point) * _FAR * depth // _UNIT**2))

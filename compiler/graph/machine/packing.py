@@ -34,11 +34,11 @@ class Channels(Enum):
 
 
 class InputLayout(Protocol):
-    """How an operator reads a value: the program's tensor that the host makes of it."""
+    """How an operator reads a value: the tensor of the program into which the host packs it."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The extents of the value, those that the conversion adds included."""
+        """The extents of the value, after the conversion."""
 
     @property
     def packed_shape(self) -> tuple[int, ...]:
@@ -58,14 +58,14 @@ class InputLayout(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Patches:
-    """Windows of an image that the host lays out as channels; `padding` is their value outside."""
+    """Windows of an image that the host lays out as channels; `padding` is the padding value."""
 
     window: Window
     padding: int
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Those of the node that lays them out."""
+        """The attributes of the node that lays out the windows."""
         window = self.window
         options = {"kernel_shape": window.taps, "strides": window.strides, "pads": window.pads}
         return {**options, "dilations": window.dilations, "padding": self.padding}
@@ -73,7 +73,9 @@ class Patches:
 
 @dataclass(frozen=True, slots=True)
 class RowTerms:
-    """`factor` times the sum of each row, which the host adds to it as `count` + 1 elements."""
+    """`factor` times the sum of each row, which the host appends to the row as `count` + 1
+    elements.
+    """
 
     factor: int
     count: int
@@ -88,7 +90,7 @@ class Broadcast:
 class PackedLayout:
     """The packed layout of a tensor of `shape`: blocks of `batch` images and `block` channels.
 
-    With a `conversion`, the host computes the tensor from that of the value before it packs it.
+    With a `conversion`, the host converts the value before it packs it.
     """
 
     channels: Channels
@@ -138,30 +140,30 @@ class PackedLayout:
                 form = "terms"
         return f"{form}{self.block}"
 
-    def same_bytes(self, other: InputLayout) -> bool:
+    def same_bytes(self, layout: InputLayout) -> bool:
         """Whether both layouts of one tensor have every element at the same place."""
-        if not isinstance(other, PackedLayout) or self.conversion or other.conversion:
+        if not isinstance(layout, PackedLayout) or self.conversion or layout.conversion:
             return False
-        if self.channels is other.channels:
-            return _without_ones(self.packed_shape) == _without_ones(other.packed_shape)
-        if Channels.IMAGE not in (self.channels, other.channels):
-            return self.image == other.image and self.block == other.block
-        if any(extent != 1 for layout in (self, other) for extent in layout.shape[2:]):
+        if self.channels is layout.channels:
+            return _without_ones(self.packed_shape) == _without_ones(layout.packed_shape)
+        if Channels.IMAGE not in (self.channels, layout.channels):
+            return self.image == layout.image and self.block == layout.block
+        if any(extent != 1 for packed in (self, layout) for extent in packed.shape[2:]):
             return False
-        same = (self.shape[:2], self.batch, self.block) == (other.shape[:2], other.batch, other.block)
+        same = (self.shape[:2], self.batch, self.block) == (layout.shape[:2], layout.batch, layout.block)
         images, groups = -(-self.shape[0] // self.batch), -(-self.shape[1] // self.block)
         return same and 1 in (images, groups)  # images before groups of channels, or behind
 
-    def same_heads(self, other: InputLayout) -> bool:
-        """Whether heads and the rows that they are parts of have the same bytes.
+    def same_heads(self, layout: InputLayout) -> bool:
+        """Whether heads and the rows that contain them have the same bytes.
 
         Heads are [1, heads, rows, size], rows [1, rows, heads * size].
         """
-        if not isinstance(other, PackedLayout) or self.conversion or other.conversion:
+        if not isinstance(layout, PackedLayout) or self.conversion or layout.conversion:
             return False
-        if (self.batch, self.block) != (other.batch, other.block):
+        if (self.batch, self.block) != (layout.batch, layout.block):
             return False
-        heads, rows = (self, other) if self.channels is Channels.MATRICES else (other, self)
+        heads, rows = (self, layout) if self.channels is Channels.MATRICES else (layout, self)
         known = (heads.channels, rows.channels) == (Channels.MATRICES, Channels.ROWS)
         return known and len(heads.shape) == 4 and heads.shape[-1] % heads.block == 0
 
@@ -222,7 +224,7 @@ def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class PackingNodes:
-    """Nodes from a source to the value `base`, with which their names begin.
+    """Nodes from a source to the value `base`, whose name is the prefix of theirs.
 
     Each method adds a node for a source and returns the name of its result; the last one has the
     name `base`, and is followed by `made`.

@@ -2,7 +2,7 @@
 """The upgrades by operator and by the opset in which its older meaning began.
 
 An operator whose newest meaning includes the older one needs no entry: its later versions admit
-more element types, or have attributes whose defaults say what was meant before.
+more element types, or have attributes whose defaults give the older meaning.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ PARAMETERS: Mapping[str, Mapping[int, Upgrade]] = {
 
 
 def _broadcast(old: OldNode) -> list[NodeProto]:
-    """An operand that was aligned at `axis` gets the dimensions behind it that it lacks."""
+    """An operand aligned at `axis` gets trailing dimensions of extent 1."""
     axis = old.take("axis")
     old.take("broadcast")
     left, right = old.input(0), old.input(1)
@@ -152,11 +152,11 @@ def _dropout_of_opset_6(old: OldNode) -> list[NodeProto]:
 
 
 _ARITHMETIC = ("Add", "Div", "Mul", "Sub")
-_OTHERS = ("And", "Equal", "Greater", "Less", "Or", "Pow", "Xor")
+_LOGICAL = ("And", "Equal", "Greater", "Less", "Or", "Pow", "Xor")
 
 OPSET_6: Mapping[str, Mapping[int, Upgrade]] = {
     **{name: {6: _broadcast} for name in _ARITHMETIC},
-    **{name: {1: _broadcast} for name in _OTHERS},
+    **{name: {1: _broadcast} for name in _LOGICAL},
     "Gemm": {6: _gemm},
     "BatchNormalization": {6: _batch_normalization},
     "PRelu": {6: _p_relu},

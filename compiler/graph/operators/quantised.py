@@ -107,7 +107,7 @@ QUANTISED = (
 )
 
 
-# --- the share of zero points in a product --------------------------------------------------------
+# --- the terms of zero points in a product --------------------------------------------------------
 
 
 # Of (a - za) (b - zb), summed over K, a machine computes the products a b. It gets -zb times the
@@ -117,7 +117,7 @@ _LOW_WORD = 0xFFFF_FFFF
 
 
 def _row_terms(call: NodeCall) -> te.Tensor:
-    """Each row, and behind it its share of the zero point of the other factor as more elements."""
+    """Each row, followed by its terms for the zero point of the other factor."""
     x, factor, count = call.tensor(0), call.attribute("factor"), call.attribute("count")
     *rows, depth = x.shape
     k = te.reduce_axis(depth, "k")
@@ -126,15 +126,15 @@ def _row_terms(call: NodeCall) -> te.Tensor:
     def value(*i: te.Value) -> te.Value:
         total = sums[i[:-1]] * factor
         share = (total // _UNIT + (i[-1] - depth)) // max(count, 1)
-        rest = total - total // _UNIT * _UNIT
-        term = te.select(i[-1] < depth + count, share, rest)
+        remainder = total - total // _UNIT * _UNIT
+        term = te.select(i[-1] < depth + count, share, remainder)
         return te.select(i[-1] < depth, x[i], te.cast("int8", term))
 
     return te.compute(call.result.extents, value, call.name())
 
 
 def _column_lanes(call: NodeCall) -> te.Tensor:
-    """The share of the zero point of the other factor in each column, as a lane of the scale."""
+    """The terms for the zero point of the other factor in each column, as lanes of the scale."""
     x, factor, offset, lane = call.tensor(0), *map(call.attribute, ("factor", "offset", "lane"))
     *batch, depth, columns = x.shape
     k = te.reduce_axis(depth, "k")
@@ -172,7 +172,7 @@ _SOURCES = (*_RESULTS, "int32")
 
 
 def _at(call: NodeCall, parameter: te.Tensor, x: te.Tensor, index: Sequence[te.Value]) -> te.Value:
-    """The parameter of an element of x."""
+    """The scale or zero point of an element of x."""
     if tuple(parameter.shape) == (1,):
         return parameter[0]
     axis = call.attribute("axis") % len(x.shape)

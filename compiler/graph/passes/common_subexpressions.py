@@ -14,7 +14,7 @@ from vdla.compiler.graph.rewriting import Replacement, rewrite
 
 
 def merge_common_subexpressions(graph: Graph) -> Graph:
-    """The graph with equal constants and equal nodes once; random operators stay apart."""
+    """The graph with equal constants and equal nodes merged, except random operators."""
     graph = _merge_constants(graph)
     while True:
         first: dict[Hashable, Node] = {}
@@ -31,15 +31,15 @@ def merge_common_subexpressions(graph: Graph) -> Graph:
             if known is None:
                 return None
             pairs = zip(node.outputs, known.outputs, strict=True)
-            return Replacement(renamed={name: other for name, other in pairs if name}, matched=(known,))
+            return Replacement(renamed={name: original for name, original in pairs if name}, matched=(known,))
 
         graph = rewrite(graph, [merge])
 
 
 def is_random(node: Node) -> bool:
     """Whether two runs of a node may differ."""
-    inner = (each for body in node.bodies.values() for each in body.nodes)
-    return has_trait(node.op, Trait.RANDOM) or any(map(is_random, inner))
+    body_nodes = (inner for body in node.bodies.values() for inner in body.nodes)
+    return has_trait(node.op, Trait.RANDOM) or any(map(is_random, body_nodes))
 
 
 def _node_key(node: Node) -> Hashable:
@@ -64,7 +64,7 @@ def _array_key(value: Array) -> tuple[str, tuple[int, ...], bytes]:
 
 
 def _merge_constants(graph: Graph) -> Graph:
-    """Equal constants once; those that are outputs of the graph keep their names."""
+    """Equal constants merged; outputs of the graph keep their names."""
     first: dict[Hashable, str] = {}
     renamed = {}
     for name, value in graph.constants.items():

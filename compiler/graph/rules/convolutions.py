@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of convolutions, in the layouts of image and result or in another one.
 
-1-D convolutions are two-dimensional with one row. A kernel in another layout than its image and its
-result repacks them: a repacked image or result is a stage of its own, which reads and writes it
-once, as a repack between two kernels would. Weights in blocks are packed at compile time.
+1-D convolutions are two-dimensional with one row. A kernel in another layout than its image and
+result repacks them in separate stages, which read and write them once, as a repack between two
+kernels would. Weights in blocks are packed at compile time.
 """
 
 from __future__ import annotations
@@ -117,9 +117,10 @@ def convolution_plan(
     lanes: int,
     into_blocks: bool,
 ) -> operators.ConvolutionPlan:
-    """The plan of a convolution with a node's options; `lanes` are those of x, 0 if it is plain.
+    """The plan of a convolution with a node's options; `lanes` are the lanes of x, 0 for a plain
+    image.
 
-    `x_shape` is that of the plain image.
+    `x_shape` is the shape of the plain image.
 
     Raises:
         OperatorError: the algorithm that a node asks for does not apply.
@@ -162,7 +163,7 @@ def _conv_in_blocks(call: NodeCall) -> te.Tensor:
     return plan.apply(x, call.pack("weight", plan.pack(weight)), added, call.name())
 
 
-# --- another layout than that of the values -------------------------------------------------------
+# --- a kernel layout other than that of the values ------------------------------------------------
 
 
 def _is_laid_out(call: NodeCall) -> bool:
@@ -193,7 +194,7 @@ def _laid_out_conv(call: NodeCall) -> te.Tensor:
 
 
 def _image(call: NodeCall, x: te.Tensor) -> tuple[te.Tensor, int]:
-    """The image in the layout inside of the kernel, and its lanes, 0 for a plain one."""
+    """The image in the layout inside the kernel, and its lanes, 0 for a plain image."""
     layout, kind = call.attribute(LAYOUT, GIVEN), call.input_type()
     channels = kind.extents[1]
     if layout == IN_PLAIN and kind.lanes:

@@ -119,7 +119,7 @@ def qmax_pool(call: NodeCall) -> te.Tensor:
 
 
 def _keeps_scale(call: NodeCall) -> bool:
-    """Whether a requantisation returns what it is given."""
+    """Whether a requantisation is the identity."""
     same = call.attribute("x_zero_point") == call.attribute("y_zero_point")
     return same and scales(call).tolist() == [1.0] and bounds(call) == (-128, 127)
 

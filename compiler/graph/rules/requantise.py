@@ -25,7 +25,7 @@ Rescale = Callable[[te.Value, te.Operand], te.Value]
 
 
 def zero_point(call: NodeCall, key: str, dtype: str) -> int:
-    """The zero point that an attribute says, of activations of `dtype`."""
+    """The zero point of an attribute, for activations of `dtype`."""
     return int(call.attribute(key)) + activation_shift("int8", dtype)
 
 

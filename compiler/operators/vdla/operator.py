@@ -39,8 +39,8 @@ from vdla.support.suggest import did_you_mean
 class Layout:
     """A layout by name, and its dimensions as the program's tensors describe them.
 
-    With `gaps`, sections of channels are not whole blocks, and have padding between them. A layout
-    that `holds_patches` has the elements of a window of the image in the place of its channels.
+    With `gaps`, sections of channels do not fill whole blocks, and are padded. A layout that
+    `holds_patches` has the elements of a window of the image as channels.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Layout:
 
 
 def in_sections(layout: Layout, at: int, *, gaps: bool = False) -> Layout:
-    """The layout with a dimension G of sections of channels, of this place: 1 behind a batch."""
+    """The layout with a dimension G of sections of channels at `place`: 1 behind a batch."""
     sides = layout.dimensions.split(", ")
     dimensions = ", ".join([*sides[:at], "sections", *sides[at:]])
     return replace(layout, name=f"{layout.name[:at]}G{layout.name[at:]}", dimensions=dimensions, gaps=gaps)
@@ -83,12 +83,11 @@ class Operator:
 
     `pack(...)` converts plain arrays (NCHW activations, OIHW weights, a bias and a real multiplier
     for each channel) to the program's inputs by name; `unpack` converts its outputs back.
-    `pack_inputs` takes the activations alone and `pack_constants` all that `pack` takes after them:
-    `pack` gives both. `layouts`
-    has the layout of each tensor. `macs` counts the multiply-accumulates of the definition, without
-    padding. `problem` is what its tiles cut up, and `timed` the same with all that takes cycles;
-    `tiling` is the chosen one, which `description` names, and `with_tiles` gives the operator with
-    another one that fits.
+    `pack_inputs` converts only the activations and `pack_constants` the other arguments of `pack`.
+    `layouts` has the layout of each tensor. `macs` counts the multiply-accumulates of the
+    definition, without padding. `problem` is the problem of the tiling search, and `timed` the one
+    that estimates cycles; `tiling` is the chosen tiling, shown by `description`, and `with_tiles`
+    gives the operator with another one.
     """
 
     name: str
@@ -119,14 +118,14 @@ class Operator:
 
     @cached_property
     def estimated_cycles(self) -> float:
-        """Cycles of the program alone, by the coarse run that the search for tiles ranks with."""
+        """Estimated cycles of the program alone, by the coarse run of the tiling search."""
         return float(timeline(self.config, self.timed, Candidates.of(self.tiling))[0])
 
     @property
     def estimate_error(self) -> float:
-        """The factor by which the cycles may be more or less than estimated, infinite if unknown.
+        """The error of the estimated cycles as a factor, infinite if unknown.
 
-        Programs of few cycles are dominated by what the coarse run leaves out, and it is wrong
+        Short programs are dominated by overheads that the coarse run ignores, and the run is wrong
         where bursts cannot keep the memory busy (`waits_for_memory`).
         """
         if waits_for_memory(self.config):
@@ -144,14 +143,14 @@ Options = ParamSpec("Options")
 _shared: ContextVar[dict[Hashable, Operator] | None] = ContextVar("_shared", default=None)
 
 OptionChooser = Callable[[Callable[..., Operator], Config, Mapping[str, Any]], Mapping[str, Any]]
-"""For a call of a template, options to add or to replace, such as the tiles."""
+"""Maps a call of a template to options to add or replace, such as the tiles."""
 
 _chooser: ContextVar[OptionChooser | None] = ContextVar("_chooser", default=None)
 
 
 @contextmanager
 def chosen_options(chooser: OptionChooser | None) -> Iterator[None]:
-    """A context in which every call of a template gets the options that `chooser` gives for it."""
+    """A context in which `chooser` adds options to every call of a template."""
     token = _chooser.set(chooser)
     try:
         yield
@@ -161,9 +160,9 @@ def chosen_options(chooser: OptionChooser | None) -> Iterator[None]:
 
 @contextmanager
 def shared_operators() -> Iterator[None]:
-    """A context in which equal calls of templates give one operator, so that it is lowered once.
+    """A context in which equal calls of templates share an operator, which is lowered once.
 
-    A context inside another shares with it.
+    Nested contexts share operators.
     """
     known = _shared.get()
     token = _shared.set({} if known is None else known)
@@ -177,7 +176,7 @@ class OperatorForm(Protocol):
     """The options of a template, a dataclass."""
 
     def operator(self) -> Operator:
-        """The operator of the options."""
+        """The operator with these options."""
 
 
 def choice(*words: str, default: object = MISSING) -> Any:  # noqa: ANN401  as `field` does
@@ -188,8 +187,8 @@ def choice(*words: str, default: object = MISSING) -> Any:  # noqa: ANN401  as `
 def template(
     name: str, form: Callable[Concatenate[Config, Options], OperatorForm], options: Sequence[str]
 ) -> Callable[Concatenate[Config, Options], Operator]:
-    """A function from some of the options of a form to an operator, which checks their names and
-    accepts NumPy scalars.
+    """A function from options of a form to an operator; it checks option names and accepts NumPy
+    scalars.
     """
     declared: Any = form
     known = {option.name: option for option in fields(declared)}
