@@ -25,7 +25,7 @@ def quantised_weight(at: OperatorContext, position: int, outputs_axis: int) -> A
         sides[parameters.axis] = -1
     centred = value.astype(np.int64) - parameters.zero_point.reshape(sides)
     if centred.size and (centred.min() < LOW or centred.max() > -LOW - 1):
-        decline(f"have weights of zero point 0, got {int(found.zero_point[0])} for {tensor.name}")
+        decline(f"have weights of zero point 0, got {int(parameters.zero_point[0])} for {tensor.name}")
     return centred.astype(np.int8)
 
 
