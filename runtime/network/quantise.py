@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.compiler.graph import Array, Graph
-from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
 from vdla.compiler.graph.quantise import (
     METHODS,
@@ -36,6 +35,7 @@ from vdla.runtime.network.evaluate_nodes import PREPARATION
 from vdla.runtime.network.evaluator import Evaluator
 from vdla.runtime.network.part_reports import channels_lost_to_scales
 from vdla.runtime.network.quantisation_report import QuantisationReport, make_report
+from vdla.runtime.network.targets import Shapes, imported, shape_sets
 from vdla.support.atomic import write_bytes
 from vdla.support.integers import is_int
 from vdla.support.suggest import did_you_mean
@@ -93,6 +93,7 @@ def quantise(
     correct_biases: bool = True,
     equalise_layers: bool = False,
     weight_bits: Mapping[str, int] | None = None,
+    shapes: Shapes | None = None,
 ) -> QuantisedNetwork:
     """A network with quantised layers, calibrated on arrays, arrays by name, or batches of them.
 
@@ -100,7 +101,7 @@ def quantise(
     by `keep_float` stay float. Weights have a scale for each output, or one with
     `per_channel=False`. `correct_biases` compensates the mean error of rounded weights;
     `equalise_layers` balances the channels of consecutive convolutions first. `weight_bits` gives
-    layers weights of 2 to 7 bits. Data are read once, batch by batch. A `QuantiseWarning` names
+    layers weights of 2 to 7 bits; `shapes` has the shapes of inputs, as for `vdla.compile`. Data are read once, batch by batch. A `QuantiseWarning` names
     channels of outputs that the scale of the whole would lose.
 
     Raises:
@@ -112,7 +113,10 @@ def quantise(
         raise QuantiseError(
             f"quantise: method must be one of {', '.join(METHODS)}, got {method!r}{did_you_mean(method, METHODS)}"
         )
-    graph = run_passes(model if isinstance(model, Graph) else import_model(model), PREPARATION)
+    sets = shape_sets(None, shapes)
+    if len(sets) > 1:
+        raise QuantiseError(f"quantise: shapes must be one set, got {len(sets)}")
+    graph = run_passes(imported(model, sets[0]), PREPARATION)
     graph = equalise(graph) if equalise_layers else graph
     plan = plan_quantisation(graph, keep_float)
     if not plan.layers:
