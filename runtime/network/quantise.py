@@ -101,7 +101,8 @@ def quantise(
     by `keep_float` stay float. Weights have a scale for each output, or one with
     `per_channel=False`. `correct_biases` compensates the mean error of rounded weights;
     `equalise_layers` balances the channels of consecutive convolutions first. `weight_bits` gives
-    layers weights of 2 to 7 bits; `shapes` has the shapes of inputs, as for `vdla.compile`. Data are read once, batch by batch. A `QuantiseWarning` names
+    layers weights of 2 to 7 bits; `shapes` has the shapes of inputs, as for `vdla.compile`. Data
+    are read once, batch by batch. A `QuantiseWarning` names
     channels of outputs that the scale of the whole would lose.
 
     Raises:

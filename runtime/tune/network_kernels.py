@@ -109,7 +109,8 @@ def tune_kernels(
     other kernels, or folders of them, which train the cost model of a search that has one. For
     several `threads` of the pool, the parallel loop and its number of parts are knobs, too; such
     schedules are logged separately from those for one thread. `extents` gives numbers to symbols in
-    the shapes of inputs, `shapes` has shapes of inputs, as for `vdla.compile`. `progress` is called with the kernel and its best so far, the number of
+    the shapes of inputs, `shapes` has shapes of inputs, as for `vdla.compile`.
+    `progress` is called with the kernel and its best so far, the number of
     trials done and of all.
 
     Raises:
