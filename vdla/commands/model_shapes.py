@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes of a model's inputs on the command line: --shape x=1x3x48x192, several for several plans."""
+"""Shapes of inputs: --shape x=1x3x48x192; several shapes of an input make several plans."""
 
 from __future__ import annotations
 
