@@ -33,7 +33,8 @@ class Model:
     `model(x)` takes the inputs in the model's order or by name, and returns the output, or a tuple
     of outputs. Programs of the accelerator run on `device`: an open device, or a name or an address
     as `open_device` takes it; "host" for a network without programs. Kernels of the CPU run on all
-    processors; `vdla.native.set_threads` limits them.
+    processors; `vdla.native.set_threads` limits them. `specialise` compiles the network for inputs
+    of shapes that it has no plan for; by default, as its file says, where there is a compiler.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Model:
         self._device_choice = device
         self._executor: Executor | None = None
         self._device: Device | None = None
-        self._specialised = SpecialisedExecutors(self._executor_of, specialise)
+        self._specialised = SpecialisedExecutors(self._executor_of, specialise or specialiser_here(artifact))
 
     def _require(self, device: str | Device) -> None:
         """ModelError for the host as the device of programs, DeviceError for an unknown name."""
@@ -129,8 +130,7 @@ class Model:
     @staticmethod
     def load(path: str | PathLike[str], device: str | Device = "sim") -> Model:
         """The model in a file that `save` wrote; ArtifactError says what is wrong with it."""
-        artifact = Artifact.load(path)
-        return Model(artifact, device, specialise=specialiser_here(artifact))
+        return Model(Artifact.load(path), device)
 
     def close(self) -> None:
         """Free the memory on the device; the model opens it again when needed."""

@@ -196,7 +196,8 @@ def test_shapes_that_are_wrong_at_run_time(shape, message, source, tmp_path):
         model(array(*shape))
 
 
-def test_without_a_compiler_numpy_functions_run_and_a_warning_says_so_once():
+def test_without_a_compiler_numpy_functions_run_and_a_warning_says_so_once(monkeypatch):
+    monkeypatch.setattr("vdla.runtime.executor.specialised.find_spec", lambda name: None)
     made = vdla.compile(pictures(), "host", calibration=array(2, 16, 8, 8))
     board = Model(Artifact.from_bytes(made.artifact.to_bytes(), "net"))
     message = "model net: inputs should have the shapes x[1, 16, 8, 8], got x[1, 16, 6, 6], which run on NumPy "
