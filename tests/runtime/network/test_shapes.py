@@ -104,7 +104,7 @@ def test_open_extents_run_on_the_accelerator(source, tmp_path):
             assert any(isinstance(run.step, ProgramStep) for run in result.steps)
             assert result.cycles
             (want,) = onnxruntime.InferenceSession(pictures().SerializeToString()).run(None, {"x": x})
-            assert np.abs(result.outputs["y"] - want).max() < 0.05 * np.abs(want).max()
+            assert np.abs(result.outputs["y"] - want).mean() < 0.02 * np.abs(want).max()
 
 
 def test_shapes_make_a_plan_each(tmp_path):
