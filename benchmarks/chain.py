@@ -126,8 +126,8 @@ def step_by_step(chain: Chain, inputs: Arrays) -> Arrays:
 
 def rows_of(chain: Chain, stats: RunStats) -> Iterator[Row]:
     """A row for each step; the bound of steps that are no convolution is 0."""
-    found = operator_cycles(chain.program, stats, chain.lines) or ()
-    for step, cost in zip(chain.steps, found, strict=True):
+    costs = operator_cycles(chain.program, stats, chain.lines) or ()
+    for step, cost in zip(chain.steps, costs, strict=True):
         name = step.operator.name
         limit = bound(workload(name), chain.config).cycles if name.startswith("C") else 0
         yield {"step": step.name, "cycles": cost.cycles, "bound_cycles": limit}

@@ -64,9 +64,9 @@ def run(
     """Compares all cases, spread over `workers` processes; 0 runs them in this process."""
     chosen = all_batches(seed, long) if batches is None else batches
     outcomes = _outcomes(chosen, opened, workers, progress)
-    mismatches = [found for outcome in outcomes for found in outcome.mismatches]
-    found = [explain(case, text, opened) for case, text in mismatches[:MOST_SHRUNK]]
-    print(*found, sep="\n", end="\n" if found else "", file=sys.stderr)
+    mismatches = [mismatch for outcome in outcomes for mismatch in outcome.mismatches]
+    explanations = [explain(case, text, opened) for case, text in mismatches[:MOST_SHRUNK]]
+    print(*explanations, sep="\n", end="\n" if explanations else "", file=sys.stderr)
     coverage = Coverage()
     for outcome in outcomes:
         coverage.merge(outcome.coverage)
@@ -86,7 +86,7 @@ def run(
     command = f"vdla bench equality{' --long' if long else ''} --seed {seed} --json -"
     made = receipt(chosen[0][0].config, [], seed, command) | {
         "programs": {name: value for outcome in outcomes for name, value in outcome.hashes.items()},
-        "found": found,
+        "found": explanations,
         "bins_missing": missing,
         "bins_counts": dict(coverage.counts),
     }

@@ -58,8 +58,8 @@ def run(
         total.add(batch)
         seeds = ", ".join(str(outcome.seed) for outcome in total.wrong[:_MAX_SHOWN])
         progress(f"{len(total.wrong)} disagreements{f' (seeds {seeds})' if seeds else ''}", total.cases, count)
-    found = [outcome.script for outcome in sorted(total.wrong, key=lambda o: len(o.trace))[:_MAX_SHOWN]]
-    print(*found, sep="\n", end="", file=sys.stderr)
+    scripts = [outcome.script for outcome in sorted(total.wrong, key=lambda o: len(o.trace))[:_MAX_SHOWN]]
+    print(*scripts, sep="\n", end="", file=sys.stderr)
     rows = [{"primitive": p, "accepted": total.accepted[p], "refused": total.refused[p]} for p in PRIMITIVES]
     figures = {
         "cases": total.cases,

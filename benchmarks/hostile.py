@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mutated ONNX models and artifacts: each is read or refused with a reason; crashes are counted.
+"""Mutated models of ONNX and TensorFlow Lite, and artifacts: each is read or refused with a reason;
+crashes are counted.
 
 A crash is any error that is not one of the toolkit's, the death of the process, a case of more than
 20 seconds or of more than 4 GiB. The receipt lists the crashes by their seeds.
@@ -15,9 +16,10 @@ from vdla.support.progress import Progress, silent
 from vdla.verification.hostile.artifacts import ARTIFACTS
 from vdla.verification.hostile.onnx_models import ONNX_MODELS
 from vdla.verification.hostile.source import HostileOutcome, HostileSource, died, run_guarded
+from vdla.verification.hostile.tflite_files import TFLITE_FILES
 from vdla.verification.isolated_batches import batches_of, run_batches
 
-SOURCES: Mapping[str, HostileSource] = {source.name: source for source in (ONNX_MODELS, ARTIFACTS)}
+SOURCES: Mapping[str, HostileSource] = {source.name: source for source in (ONNX_MODELS, TFLITE_FILES, ARTIFACTS)}
 _BATCH = 100
 _WORKERS = 2
 

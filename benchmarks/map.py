@@ -202,8 +202,8 @@ def _is_exact(kind: str, seed: int) -> bool:
         arrays = {tensor.name: _array(rng, tensor) for tensor in definition.inputs}
         function = te.create_function(list(definition.inputs), [definition.output], "definition")
         wanted = interpret(function, arrays)[definition.output.name]
-        found = candidates(definition.output, config).found
-        operator = found[int(rng.integers(len(found)))]
+        operators = candidates(definition.output, config).found
+        operator = operators[int(rng.integers(len(operators)))]
         outputs = simulate(operator.program, operator.pack(**arrays)).outputs
         if not np.array_equal(operator.unpack(outputs), wanted):
             return False

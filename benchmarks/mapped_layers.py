@@ -114,9 +114,9 @@ def _pooling(name: str, *, kind: str, channels: int, size: int, kernel: int, str
 
     def limit(config: Config) -> int:
         """That of the depthwise convolution of this size, which reads weights too."""
-        found = bound(depthwise, config)
+        limits = bound(depthwise, config)
         read = _moved(config, channels * size * size)
-        return max(found.compute_cycles, found.write_cycles, read.read_cycles)
+        return max(limits.compute_cycles, limits.write_cycles, read.read_cycles)
 
     return MappedLayer(
         name=name,

@@ -107,9 +107,9 @@ def _accelerator_seconds(model: Model, inputs: Row) -> float:
 
 
 def _rows(region: AcceleratedRegion, body: Graph, stats: RunStats) -> Iterator[Row]:
-    """A row for each operator; the bound of what is no product is 0."""
-    found = operator_cycles(region.chain.program, stats, region.lines) or ()
-    for cost, (node, *_) in zip(found, region.calls, strict=True):
+    """A row for each operator; the bound of an operator without MACs is 0."""
+    costs = operator_cycles(region.chain.program, stats, region.lines) or ()
+    for cost, (node, *_) in zip(costs, region.calls, strict=True):
         yield {
             "operator": node.name or node.outputs[0],
             "op": node.op,

@@ -69,8 +69,8 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
 
 def measure(layer: PlacementLayer, config: Config, cpus: tuple[CpuModel, ...]) -> Row:
     """A layer on a machine; its devices are those beside each of the CPUs."""
-    found = candidates(layer.graph, config)
-    call, counted = found.calls["y"], list[Operator]()
+    calls = candidates(layer.graph, config)
+    call, counted = calls.calls["y"], list[Operator]()
     assert call.operator is not None
     exact = seconds_of(time_program(call.operator.program).total_cycles, config)
 
@@ -78,7 +78,7 @@ def measure(layer: PlacementLayer, config: Config, cpus: tuple[CpuModel, ...]) -
         counted.append(operator)
         return time_program(operator.program).total_cycles
 
-    choices = [choose(layer.graph, config, found, cpu, count_cycles=count) for cpu in cpus]
+    choices = [choose(layer.graph, config, calls, cpu, count_cycles=count) for cpu in cpus]
     pairs = zip(choices, cpus, strict=True)
     wrong = sum(one.decisions["y"].device not in _oracle(layer.graph, call, exact, cpu) for one, cpu in pairs)
     times = [printed_time(layer.graph, config, choice, exact) for choice in choices]
@@ -105,7 +105,7 @@ class PrintedTime(NamedTuple):
 def printed_time(graph: Graph, config: Config, choice: Choice, alone: float) -> PrintedTime:
     """The time of `y` in the program of its region, or in the reason why it is not there."""
     if "y" not in choice.calls:
-        (text,) = re.findall(r"got (\S+) ms there", choice.decisions["y"].reason)
+        (text,) = re.findall(r"got (\S+) ms on the accelerator", choice.decisions["y"].reason)
         return PrintedTime(1e-3 * float(text), alone)
     nodes = partition(graph, config, choice.calls).nodes
     (region,) = (node.attributes[REGION] for node in nodes if node.op == ACCELERATED)

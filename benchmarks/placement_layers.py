@@ -109,8 +109,8 @@ def _window(rank: int, pad: int, stride: int) -> dict[str, Any]:
 
 def _graph(op: str, shape: Shape, result: Shape, constants: tuple[Shape, ...], **options: Any) -> Graph:  # noqa: ANN401
     """A node that reads an activation `x` and constants: int8 weights, an int32 bias."""
-    dtypes = {f"c{index}": "int8" if len(each) > 1 else "int32" for index, each in enumerate(constants)}
-    arrays = {name: np.ones(each, dtypes[name]) for name, each in zip(dtypes, constants, strict=True)}
+    dtypes = {f"c{index}": "int8" if len(dims) > 1 else "int32" for index, dims in enumerate(constants)}
+    arrays = {name: np.ones(dims, dtypes[name]) for name, dims in zip(dtypes, constants, strict=True)}
     return _graph_of(op, {"x": shape}, result, arrays, **options)
 
 

@@ -61,8 +61,8 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
 def _digits(held: LabelledImages, method: str) -> tuple[float, float, float]:
     """The accuracy of the float network and of the integer one, and the ratio of their logits."""
     made = quantise(digits(batch=_BATCH), calibration=training_digits().images[:_CALIBRATION], method=method)
-    exact, found = _logits(made.float_graph, held), _logits(_integer(made.graph), held)
-    return held.top1(exact), held.top1(found), snr_db({"logits": exact}, {"logits": found})
+    exact, quantised = _logits(made.float_graph, held), _logits(_integer(made.graph), held)
+    return held.top1(exact), held.top1(quantised), snr_db({"logits": exact}, {"logits": quantised})
 
 
 def _logits(graph: Graph, held: LabelledImages) -> NDArray[np.float32]:
@@ -76,8 +76,8 @@ def _ratio_db(network: Network, seed: int) -> float:
     model = network.build(batch=_SMALL_BATCH, seed=seed, **network.small)
     data = [network.inputs(model, _SMALL_BATCH, seed + i) for i in range(_SMALL_BATCHES + 1)]
     made = quantise(model, calibration=data[1:])
-    exact, found = (Evaluator(g, prefer="numpy").run(data[0]) for g in (made.float_graph, _integer(made.graph)))
-    return snr_db(exact, found)
+    exact, quantised = (Evaluator(g, prefer="numpy").run(data[0]) for g in (made.float_graph, _integer(made.graph)))
+    return snr_db(exact, quantised)
 
 
 def _integer(graph: Graph) -> Graph:

@@ -32,22 +32,22 @@ def run(
 
     early = len(MACHINES) if long else 1
     machines, late = MACHINES[:early], MACHINES[early:]
-    found = verdicts(machines, late, count or (COUNT_LONG if long else COUNT), seed, workers, progress)
-    survivors = [str(verdict.defect) for verdict in found if verdict.killer is Killer.NOTHING]
-    killers = Counter(verdict.killer for verdict in found)
+    judgements = verdicts(machines, late, count or (COUNT_LONG if long else COUNT), seed, workers, progress)
+    survivors = [str(verdict.defect) for verdict in judgements if verdict.killer is Killer.NOTHING]
+    killers = Counter(verdict.killer for verdict in judgements)
     figures = {
-        "mutants": len(found),
-        "killed": len(found) - killers[Killer.EQUIVALENT] - len(survivors),
+        "mutants": len(judgements),
+        "killed": len(judgements) - killers[Killer.EQUIVALENT] - len(survivors),
         "equivalent": killers[Killer.EQUIVALENT],
         "survivors": len(survivors),
     }
     command = f"vdla bench rtl_mutants{' --long' if long else ''} --seed {seed} --json -"
     made = receipt(machines[0], [], seed, command) | {
         "survivors": survivors,
-        "verdicts": [str(verdict) for verdict in found],
+        "verdicts": [str(verdict) for verdict in judgements],
         "killers": {killer.value: killers[killer] for killer in Killer if killers[killer]},
     }
-    return BenchmarkResult("rtl_mutants", figures, _rows(found), made)
+    return BenchmarkResult("rtl_mutants", figures, _rows(judgements), made)
 
 
 def _rows(verdicts: Sequence[Judgement]) -> list[Row]:

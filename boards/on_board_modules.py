@@ -113,12 +113,12 @@ def imports_of(module: str, *, inside_functions: bool = True) -> tuple[str, ...]
 @cache
 def packed() -> tuple[str, ...]:
     """The listed modules, and those that they import when they are imported themselves."""
-    found, todo = set[str](), listed()
+    modules, todo = set[str](), listed()
     while todo:
         module = todo.pop()
-        if module in found:
+        if module in modules:
             continue
-        found.add(module)
+        modules.add(module)
         names = [*imports_of(module, inside_functions=False), module]  # a module's packages are executed too
         todo += [ours for name in names if name.startswith("vdla") for ours in modules_of(name)]
-    return tuple(sorted(found))
+    return tuple(sorted(modules))

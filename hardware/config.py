@@ -212,8 +212,8 @@ class Config:
         if not isinstance(dram, Mapping):
             raise ConfigError(f"config: dram must be a table of fields, got {dram!r}")
         require_known("config dram", Dram, dram)
-        own = {name: v for name, v in values.items() if name not in ("extensions", "stage")}
-        return _extended(Config(**own | {"dram": Dram(**dram)}), values)
+        plain = {name: v for name, v in values.items() if name not in ("extensions", "stage")}
+        return _extended(Config(**plain | {"dram": Dram(**dram)}), values)
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Config:

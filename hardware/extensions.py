@@ -61,9 +61,9 @@ def _find(label: str, config: Any, parts: Callable[[PlugInUnit], tuple[Any, ...]
         else:
             got = f"{part.digest} from {part.place}"
             problems.append(f"extension {name} must have digest {digest}, got {got}")
-    found = [*([f"loaded: {', '.join(others)}"] if others else []), *problems] or ["none is loaded"]
+    reasons = [*([f"loaded: {', '.join(others)}"] if others else []), *problems] or ["none is loaded"]
     rule = f"extension {label} must be loaded, with vdla.load_extension or --extension FILE"
-    raise ConfigError(f"config: {rule}; {'; '.join(found)}")
+    raise ConfigError(f"config: {rule}; {'; '.join(reasons)}")
 
 
 def _loaded_parts(

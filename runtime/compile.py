@@ -193,12 +193,12 @@ def _is_model(what: object) -> bool:
     return type(what).__name__ in ("ModelProto", "Graph")
 
 
-def _chosen(own: Mapping[str, Any], foreign: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _chosen(choices: Mapping[str, Any], foreign: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The options that were given, all of them of this kind of target."""
     for name, value in foreign.items():
         if value is not None:
             raise CompileError(f"compile: {name} must be left out for the {where}, got {value!r}")
-    return {name: value for name, value in own.items() if value is not None}
+    return {name: value for name, value in choices.items() if value is not None}
 
 
 def _program(what: object, config: Config, options: Mapping[str, Any]) -> Program:

@@ -114,6 +114,7 @@ ROOMS: dict[str, str] = {
         "support compiler.graph compiler.graph.integer compiler.graph.operators compiler.graph.passes"
     ),
     "compiler.graph.onnx": "support compiler.graph compiler.graph.operators",
+    "compiler.graph.tflite": "support hardware compiler.graph compiler.graph.integer compiler.graph.onnx",
     "compiler.tune.grid": (
         "compiler.ir compiler.target compiler.arith compiler.lowering compiler.operators.cpu compiler.operators.gpu "
         "compiler.tune"
@@ -150,8 +151,8 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.interpret "
         "compiler.codegen.llvm compiler.operators.vdla compiler.operators.cpu compiler.operators.gpu compiler.graph "
         "compiler.graph.rules compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise "
-        "compiler.graph.onnx simulator.stats simulator.verify simulator.timing runtime.native runtime.grid "
-        "runtime.numpy_operators runtime.executor compiler.graph.accelerator compiler.graph.grid"
+        "compiler.graph.onnx compiler.graph.tflite simulator.stats simulator.verify simulator.timing runtime.native "
+        "runtime.grid runtime.numpy_operators runtime.executor compiler.graph.accelerator compiler.graph.grid"
     ),
     "runtime.tune": (
         "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te "
@@ -177,6 +178,7 @@ ROOMS: dict[str, str] = {
     "networks": "support",
     "verification": "",
     "verification.isolated_batches": "",
+    "verification.zoo": "",
     "verification.adversary": "support hardware.isa hardware hardware.program simulator.support",
     "verification.fuzz": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
@@ -187,9 +189,10 @@ ROOMS: dict[str, str] = {
         "compiler.lowering compiler.schedule compiler.codegen.opencl runtime.grid verification.isolated_batches "
         "verification.fuzz"
     ),
+    "verification.tflite_models": "support",
     "verification.hostile": (
-        "support hardware.program compiler.graph compiler.graph.onnx runtime.native runtime.grid "
-        "runtime.numpy_operators runtime.executor runtime.network"
+        "support hardware.program compiler.graph compiler.graph.onnx compiler.graph.tflite runtime.native runtime.grid "
+        "runtime.numpy_operators runtime.executor runtime.network verification.tflite_models"
     ),
     "runtime.diagnosis": (
         "support hardware.isa hardware hardware.program hardware.asm compiler.operators.vdla compiler.operators "
@@ -228,8 +231,8 @@ ROOMS: dict[str, str] = {
     "runtime.studies": (
         "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.interpret compiler.te "
         "compiler.extensions compiler.map compiler.operators compiler.operators.definitions compiler.layer_programs "
-        "compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes compiler.graph.onnx "
-        "simulator.verify simulator.timing simulator runtime.network runtime.tune"
+        "compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes simulator.verify simulator.timing "
+        "simulator runtime.network runtime.tune"
     ),
     "runtime.checks": (
         "support hardware.isa hardware hardware.generate compiler.ir compiler.target compiler.interpret compiler.te "
@@ -253,8 +256,9 @@ ROOMS: dict[str, str] = {
         "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
         "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
-        "verification.adversary verification.fuzz verification.hostile runtime.diagnosis verification.programs "
-        "verification.coverage verification.rtl_mutants benchmarks.harness commands"
+        "verification.adversary verification.fuzz verification.tflite_models verification.hostile "
+        "runtime.diagnosis verification.programs verification.coverage verification.rtl_mutants verification.zoo "
+        "benchmarks.harness commands"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of public classes are unique except for the listed ones, which mean the same; large
-dataclasses are built with keywords.
+dataclasses are built with keywords; identifiers are nouns, not pronouns or participles.
 """
 
 from __future__ import annotations
@@ -111,3 +111,102 @@ def test_large_dataclasses_are_built_with_keywords() -> None:
     assert len(large) > 10
     calls = [*sources().calls, *calls_in_tests(large)]
     assert [ast.unparse(node)[:80] for node in calls if called(node.func) in large] == []
+
+
+# --- identifiers
+
+# The folders whose identifiers are checked.
+NOUN_ROOMS = (
+    "benchmarks",
+    "boards",
+    "compiler",
+    "examples",
+    "hardware",
+    "runtime",
+    "simulator",
+    "vdla",
+    "verification",
+)
+# Public names, sides without their pair, and constants and functions still to be renamed: exact.
+EXCEPTIONS = {
+    "benchmarks/equality.py": {"each"},
+    "benchmarks/evaluate/benchmark.py": {"each"},
+    "benchmarks/evaluate/on_rtl.py": {"each"},
+    "benchmarks/map.py": {"found"},
+    "benchmarks/tune/convergence.py": {"left"},
+    "boards/virtual/rtl_fabric.py": {"taken"},
+    "compiler/codegen/opencl/names.py": {"found", "taken"},
+    "compiler/codegen/ptx/fragment_emitter.py": {"own"},
+    "compiler/codegen/vdla/foldable.py": {"found"},
+    "compiler/codegen/vdla/schedule_steps.py": {"each", "own"},
+    "compiler/codegen/vdla/skip_padding.py": {"found"},
+    "compiler/extensions/extension.py": {"taken"},
+    "compiler/ir/names.py": {"taken"},
+    "compiler/map/candidates.py": {"found"},
+    "compiler/tune/vdla_forms.py": {"found"},
+    "runtime/checks/intrinsic_check.py": {"found"},
+    "runtime/devices/board_driver.py": {"taken"},
+    "runtime/devices/contiguous_memory.py": {"left"},
+    "runtime/executor/operator_cycles.py": {"left"},
+    "runtime/grid/cuda_devices.py": {"found"},
+    "runtime/grid/opencl_devices.py": {"found"},
+    "runtime/numpy_operators/training.py": {"each"},
+    "runtime/studies/network.py": {"found"},
+    "runtime/studies/tuned_layer.py": {"found"},
+    "runtime/tune/mapping.py": {"found"},
+    "vdla/charts/elements.py": {"left"},
+    "vdla/commands/quantise_command.py": {"left"},
+    "vdla/commands/run_picture.py": {"left"},
+    "vdla/commands/tune_command.py": {"left"},
+    "verification/adversary/machine.py": {"taken"},
+    "verification/generated_tests/plug_in_changes.py": {"left"},
+    "verification/grid/defects.py": {"each"},
+    "verification/programs/cases.py": {"each"},
+    "verification/rtl_mutants/defects.py": {"left"},
+}
+# Allowed: they stand beside the one that they complement.
+PAIRED = {"other", "others", "rest"}
+NOT_NOUNS = {"each", "found", "freed", "its", "left", "other", "others", "own", "rest", "taken"}
+# `left` is a noun of the field where one of these stands beside it: a side, an operand, a margin.
+SIDES = {"right", "top"}
+
+
+def identifiers(node: ast.AST) -> set[str]:
+    """The identifiers that a node holds itself."""
+    match node:
+        case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name):
+            return {name}
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
+            return {name}
+        case ast.keyword(arg=str(name)):
+            return {name}
+        case _:
+            return set()
+
+
+def words_that_are_no_nouns(tree: ast.Module) -> set[str]:
+    """The identifiers of a module that are pronouns or participles."""
+    held: set[str] = set()
+    for statement in tree.body:
+        names = {name.strip("_").lower() for node in ast.walk(statement) for name in identifiers(node)}
+        held |= names & (NOT_NOUNS - {"left"} if names & SIDES else NOT_NOUNS)
+    return held
+
+
+def test_identifiers_are_nouns() -> None:
+    trees = {file.path.relative_to(ROOT).as_posix(): file.tree for file in source_files().values()}
+    checked = {name: tree for name, tree in trees.items() if name.startswith(tuple(f"{room}/" for room in NOUN_ROOMS))}
+    assert len(checked) > 100
+    words = {name: words_that_are_no_nouns(tree) - PAIRED for name, tree in checked.items()}
+    assert {name: held for name, held in words.items() if held} == EXCEPTIONS
+
+
+def test_a_pronoun_is_found() -> None:
+    """Assignments, parameters, attributes, keywords, constants and classes count; sides do not."""
+    for source in ("found = 1", "def f(own): ...", "x.taken", "f(others=1)", "_OWN = 1", "class _Found: ..."):
+        assert words_that_are_no_nouns(ast.parse(source)), source
+    assert words_that_are_no_nouns(ast.parse("match x:\n    case [*rest]: ...")) == {"rest"}
+    assert words_that_are_no_nouns(ast.parse("left = 1")) == {"left"}
+    assert words_that_are_no_nouns(ast.parse("def f(left, right): ...\ntop, left = pads")) == set()

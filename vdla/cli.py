@@ -168,7 +168,7 @@ _RENAMED = {"--data": "--calibration", "--keep-float": "--float", "--svg": "--pi
 
 def _not_here(option: str, known: Sequence[str]) -> str:
     """Why a command that reads a file has no option for the machine."""
-    if option not in _OF_COMPILATION or not any(each in known for each in ("--input", "--extension")):
+    if option not in _OF_COMPILATION or not any(name in known for name in ("--input", "--extension")):
         return ""
     return ": the file was compiled for its machine (vdla compile --target NAME compiles it for another one)"
 

@@ -40,14 +40,14 @@ def run(progress: Progress = silent, seed: int = 0, long: bool = False) -> Bench
         "clients": lambda: clients(count, runs, seed=seed),
         "malformed messages": lambda: hostile_messages(MANY_MESSAGES if long else FEW_MESSAGES, seed),
     }
-    found = {name: parts[name]() for name in steps(progress, list(parts))}
+    results = {name: parts[name]() for name in steps(progress, list(parts))}
     rows = [
         {"part": name, "figure": figure, "value": value}
-        for name, figures in found.items()
+        for name, figures in results.items()
         for figure, value in figures.items()
         if not isinstance(value, dict)
     ]
-    tests, overhead, networks, rtl, crowd, hostile = found.values()
+    tests, overhead, networks, rtl, crowd, hostile = results.values()
     figures = {
         **tests,
         "remote_overhead_ms": overhead["remote_overhead_ms"],

@@ -198,8 +198,10 @@ class Fuzzer:
     def _answered(self, reply: bytes) -> None:
         header, data = unpack(reply)
         self._count(header)
-        found = bytes(data)
-        if found and any(self._canary[at : at + _PIECE_BYTES] in found for at in range(0, _CANARY_BYTES, _PIECE_BYTES)):
+        answer = bytes(data)
+        if answer and any(
+            self._canary[at : at + _PIECE_BYTES] in answer for at in range(0, _CANARY_BYTES, _PIECE_BYTES)
+        ):
             self.leaks += 1
 
     def _count(self, header: Mapping[str, Any]) -> None:

@@ -50,8 +50,8 @@ def network_equal(
         artifact, inputs = _compiled(name, preset, seed, small)
         with Model(artifact, "sim") as model:
             wanted = model.run(inputs).outputs
-        found = _on_device(artifact, inputs, device, options or {}, wanted)
-        figures |= {f"{name}_{figure}": value for figure, value in found.items()}
+        outcome = _on_device(artifact, inputs, device, options or {}, wanted)
+        figures |= {f"{name}_{figure}": value for figure, value in outcome.items()}
     equal = int(all(figures[f"{name}_equal"] for name in names))
     return {"network_equal": equal, **figures}
 

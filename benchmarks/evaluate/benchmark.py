@@ -69,10 +69,10 @@ def run(
         "mismatches": lambda: on_rtl.mismatches(progress, seed, on_rtl.EACH_LONG if long else on_rtl.EACH),
         "examples": lambda: examples.measured(progress),
     }
-    found = joined([run_part[name]() for name in subjects_of("evaluate", "part", subjects, run_part)])
+    section = joined([run_part[name]() for name in subjects_of("evaluate", "part", subjects, run_part)])
     command = " ".join(["vdla bench evaluate", *subjects, *(["--long"] if long else []), f"--seed {seed} --json -"])
-    made = {**receipt(config, [], seed, command), **found.details}
-    return BenchmarkResult("evaluate", found.figures, found.rows, made)
+    made = {**receipt(config, [], seed, command), **section.details}
+    return BenchmarkResult("evaluate", section.figures, section.rows, made)
 
 
 def _agreement(progress: Progress, config: Config, seed: int, programs: int) -> Section:
@@ -95,11 +95,11 @@ def _agreement(progress: Progress, config: Config, seed: int, programs: int) -> 
 def _mutants(progress: Progress, config: Config, seed: int, count: int) -> Section:
     """Verifier against adversary on mutants of random programs."""
     drafts = [random_draft(config, seed * MOST_PROGRAMS + k, MUTATED_LENGTH, LONGEST) for k in range(MUTATED_PROGRAMS)]
-    found = mutants.run(progress, seed, count, [draft.program(draft.needed_tokens) for draft in drafts])
+    result = mutants.run(progress, seed, count, [draft.program(draft.needed_tokens) for draft in drafts])
     renamed = {"mutants": "mutants", "harmful": "mutants_harmful", "missed": "mutants_missed"}
-    figures = {ours: found.figures[theirs] for theirs, ours in renamed.items()}
+    figures = {ours: result.figures[theirs] for theirs, ours in renamed.items()}
     return Section(
-        {**figures, "false_alarms": found.figures["false_alarms"]}, details={"missed": found.receipt["missed"]}
+        {**figures, "false_alarms": result.figures["false_alarms"]}, details={"missed": result.receipt["missed"]}
     )
 
 
@@ -111,10 +111,10 @@ def _planted(
     chosen: list[Fault | RtlFault] = [*faults, *in_rtl]
     for fault in steps(progress, chosen):
         first = seed * MOST_PROGRAMS
-        found = plant(fault, first, places=places) if isinstance(fault, Fault) else [plant_in_rtl(fault, first)]
-        outcomes.append(found)
-    caught = sum(bool(found) and all(item.caught for item in found) for found in outcomes)
-    rows = [_row(item) for found in outcomes for item in found]
+        planted = plant(fault, first, places=places) if isinstance(fault, Fault) else [plant_in_rtl(fault, first)]
+        outcomes.append(planted)
+    caught = sum(bool(planted) and all(item.caught for item in planted) for planted in outcomes)
+    rows = [_row(item) for planted in outcomes for item in planted]
     return Section({"planted": len(outcomes), "caught": caught, "survivors": len(outcomes) - caught}, rows)
 
 

@@ -133,8 +133,8 @@ def _seconds(words: Sequence[str]) -> float:
 def datapath_usage(source: Path, module: str) -> Usage:
     """What a datapath takes of the FPGA as a unit of the machine."""
     config = extend(Config.preset(_PRESET), str(source))
-    found = area(config, part_of_preset(_PRESET), silent)
-    return next(unit.usage for unit in found.units if unit.module == module)
+    result = area(config, part_of_preset(_PRESET), silent)
+    return next(unit.usage for unit in result.units if unit.module == module)
 
 
 def differences_a_cycle(source: Path, window: int) -> float:

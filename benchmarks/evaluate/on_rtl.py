@@ -53,37 +53,37 @@ PROGRAMS = 48
 WORKERS = 2
 
 
-def mismatches(progress: Progress, seed: int, each: int = EACH, workers: int = WORKERS) -> Section:
+def mismatches(progress: Progress, seed: int, count: int = EACH, workers: int = WORKERS) -> Section:
     """`each` programs on every machine with every memory."""
     with tempfile.TemporaryDirectory(prefix="vdla-datapaths-") as folder:
         machines = list(machines_with_rtl(Path(folder)))
         batches = [
             batch
             for number, machine in enumerate(machines, seed * len(machines))
-            for batch in split(machine, MEMORIES, number * EACH_LONG, each)
+            for batch in split(machine, MEMORIES, number * EACH_LONG, count)
         ]
         batches.sort(key=lambda batch: batch.first % EACH_LONG)  # all machines in turn
-        found = run_batches(batches, progress, workers)
-        wrong = [mismatch for _, outcome, _ in found for mismatch in outcome.mismatches]
+        outcomes = run_batches(batches, progress, workers)
+        wrong = [mismatch for _, outcome, _ in outcomes for mismatch in outcome.mismatches]
         texts = [equality.explain(case, text) for case, text in wrong[:MOST_SHRUNK]]
     print(*texts, sep="\n", end="\n" if texts else "", file=sys.stderr)
-    new = [outcome for _, outcome, kept in found if not kept]
+    new = [outcome for _, outcome, kept in outcomes if not kept]
     figures: Figures = {
         "rtl_machines": len(machines),
-        "rtl_programs": sum(outcome.runs for _, outcome, _ in found),
-        "rtl_programs_kept": sum(outcome.runs for _, outcome, kept in found if kept),
+        "rtl_programs": sum(outcome.runs for _, outcome, _ in outcomes),
+        "rtl_programs_kept": sum(outcome.runs for _, outcome, kept in outcomes if kept),
         "mismatches": len(wrong),
     }
     if new:
         runs, cpu_s = sum(outcome.runs for outcome in new), sum(outcome.cpu_s for outcome in new)
         figures["rtl_programs_per_cpu_s"] = round(runs / cpu_s, 2)
-    return Section(figures, _rows(found), {"mismatches": texts})
+    return Section(figures, _rows(outcomes), {"mismatches": texts})
 
 
-def _rows(found: Sequence[tuple[RtlBatch, RtlBatchOutcome, bool]]) -> list[Row]:
+def _rows(outcomes: Sequence[tuple[RtlBatch, RtlBatchOutcome, bool]]) -> list[Row]:
     """What ran on each machine."""
     rows: dict[Config, Row] = {}
-    for batch, outcome, _ in sorted(found, key=lambda each: each[0].first):
+    for batch, outcome, _ in sorted(outcomes, key=lambda entry: entry[0].first):
         names = ", ".join(dict.fromkeys(plug_in.unit for plug_in in batch.config.extensions))
         row = rows.setdefault(batch.config, {"machine": batch.config.name, "extensions": names})
         for name in ("runs", "instructions", "cycles"):
@@ -163,8 +163,8 @@ def run_batch(batch: RtlBatch, opened: Open = rtl_pair) -> RtlBatchOutcome:
             program: Program | None = None
             for case, compare in zip(batch.cases(seed), pairs, strict=True):
                 program = program or case.made()
-                taken, difference = _run(case, program, compare)
-                runs, instructions, cycles = runs + 1, instructions + len(program), cycles + taken
+                duration, difference = _run(case, program, compare)
+                runs, instructions, cycles = runs + 1, instructions + len(program), cycles + duration
                 mismatches += [(case, difference)] if difference else []
     return RtlBatchOutcome(runs, instructions, cycles, time.process_time() - begin, tuple(mismatches))
 

@@ -47,27 +47,27 @@ def run(
     return BenchmarkResult("gpu", figures, rows, receipt)
 
 
-def _case_figures(found: GridCases) -> Figures:
+def _case_figures(cases: GridCases) -> Figures:
     """Random schedules of random functions."""
     return {
-        "cases": found.cases,
-        "cases_on_device": found.on_device,
-        "cases_died": len(found.died),
-        "cases_miscompiled": len(found.miscompiled),
-        "cases_of_several_threads": found.several_threads,
-        "cases_with_barriers": found.with_barriers,
-        "cases_refused": found.refused,
-        "disagreements": len(found.wrong),
+        "cases": cases.cases,
+        "cases_on_device": cases.on_device,
+        "cases_died": len(cases.died),
+        "cases_miscompiled": len(cases.miscompiled),
+        "cases_of_several_threads": cases.several_threads,
+        "cases_with_barriers": cases.with_barriers,
+        "cases_refused": cases.refused,
+        "disagreements": len(cases.wrong),
     }
 
 
-def _race_figures(found: RaceCounts) -> Figures:
+def _race_figures(races: RaceCounts) -> Figures:
     """Planted races, and random kernels."""
     return {
-        "races_planted": found.planted.total() - found.planted[RANDOM],
-        "races_refused": found.refused.total() - found.refused[RANDOM],
-        "faulty_random_kernels": found.planted[RANDOM],
-        "missed": found.planted.total() - found.refused.total(),
-        "clean_kernels": found.clean,
-        "false_alarms": found.false_alarms,
+        "races_planted": races.planted.total() - races.planted[RANDOM],
+        "races_refused": races.refused.total() - races.refused[RANDOM],
+        "faulty_random_kernels": races.planted[RANDOM],
+        "missed": races.planted.total() - races.refused.total(),
+        "clean_kernels": races.clean,
+        "false_alarms": races.false_alarms,
     }

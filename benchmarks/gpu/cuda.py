@@ -45,10 +45,10 @@ def cuda_figures(progress: Progress, seed: int) -> tuple[Figures, str]:
     libraries = set()
     for operator, shapes in operands().items():
         progress(f"{operator} on the CUDA device", 0, 1)
-        found = vendor_ratio(device, operator, shapes, seed)
-        if found is not None:
-            libraries.add(found[0])
-            figures[f"cuda_{operator}_ratio"] = round(found[1], 2)
+        ratio = vendor_ratio(device, operator, shapes, seed)
+        if ratio is not None:
+            libraries.add(ratio[0])
+            figures[f"cuda_{operator}_ratio"] = round(ratio[1], 2)
     return figures, f"{device.name}, compared with {', '.join(sorted(libraries)) or 'no library'}"
 
 

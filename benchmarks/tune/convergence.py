@@ -122,7 +122,7 @@ def _group(pool: Pool, seed: int) -> Group:
 
 
 def _row(pool: Pool, runs: Runs) -> Row:
-    trials = {name: median_trials(each) for name, each in runs.items()}
+    trials = {name: median_trials(rows) for name, rows in runs.items()}
     return {
         "layer": pool.task.name,
         "machine": pool.task.config.name,

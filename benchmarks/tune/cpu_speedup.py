@@ -58,8 +58,8 @@ def largest_kernels(name: str, count: int, seed: int = 0, **parameters: object) 
 
     `parameters` are those of the network.
     """
-    found = network_kernels(network(name).build(seed=seed, **parameters))[:count]
-    return [replace(kernel, task=replace(kernel.task, name=f"{name} {kernel.task.name}")) for kernel in found]
+    kernels = network_kernels(network(name).build(seed=seed, **parameters))[:count]
+    return [replace(kernel, task=replace(kernel.task, name=f"{name} {kernel.task.name}")) for kernel in kernels]
 
 
 def measure_cpu_speedup(request: SectionRequest) -> Section:
@@ -97,9 +97,9 @@ def kernel_speedup(
 
 def speedup_figures(speedups: Sequence[KernelSpeedup]) -> Figures:
     """The geometric mean and the least of the speedups, and failed trials."""
-    found = [speedup.speedup for speedup in speedups]
+    ratios = [speedup.speedup for speedup in speedups]
     return {
-        "cpu_speedup": round(geomean(found), 4),
-        "cpu_speedup_worst": round(min(found), 4),
+        "cpu_speedup": round(geomean(ratios), 4),
+        "cpu_speedup_worst": round(min(ratios), 4),
         "cpu_failed": sum(speedup.report.failed for speedup in speedups),
     }

@@ -60,16 +60,16 @@ def measure_grid_speedup(request: SectionRequest) -> Section:
         for name in CASES:
             request.report(f"{name}: {error}")
         return Section({}, [])
-    rows, found = [], []
+    rows, tuned_grids = [], []
     for name, case in CASES.items():
         request.report(f"{name} on {device.name}")
         with tempfile.TemporaryDirectory() as folder:
             log = Path(folder) / "grid.jsonl"
             tuned = tune_grid(case.function(name), log, trials=TRIALS, search=_SEARCH, seed=request.seed)
         correlation = model_rank(tuned)
-        found.append((tuned, correlation))
+        tuned_grids.append((tuned, correlation))
         rows.append(_row(name, tuned, correlation))
-    return Section(grid_figures(found), rows)
+    return Section(grid_figures(tuned_grids), rows)
 
 
 def model_rank(tuned: TunedGrid) -> float:
@@ -98,14 +98,14 @@ def _ranks(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[inverse])
 
 
-def grid_figures(found: Sequence[tuple[TunedGrid, float]]) -> Figures:
+def grid_figures(tuned_grids: Sequence[tuple[TunedGrid, float]]) -> Figures:
     """The geometric mean and the least of the speedups, failed trials, the model's ranks."""
-    speedups = [tuned.speedup for tuned, _ in found]
+    speedups = [tuned.speedup for tuned, _ in tuned_grids]
     return {
         "grid_speedup": round(geomean(speedups), 4),
         "grid_speedup_worst": round(min(speedups), 4),
-        "grid_failed": sum(tuned.report.failed for tuned, _ in found),
-        "grid_rank": round(mean(correlation for _, correlation in found), 4),
+        "grid_failed": sum(tuned.report.failed for tuned, _ in tuned_grids),
+        "grid_rank": round(mean(correlation for _, correlation in tuned_grids), 4),
     }
 
 

@@ -45,8 +45,8 @@ _START = (
 
 def measure_kills(request: SectionRequest) -> Section:
     """`kills` runs killed at random moments; trials `lost` and `repeated`, which must be 0."""
-    found = kills(KILLS, _TRIALS, request.seed, request.report)
-    return Section(found, [{"run": "killed and resumed", "trials": _TRIALS, **found}])
+    figures = kills(KILLS, _TRIALS, request.seed, request.report)
+    return Section(figures, [{"run": "killed and resumed", "trials": _TRIALS, **figures}])
 
 
 def kills(count: int, trials: int, seed: int, report: ReportStep = lambda what: None) -> dict[str, int]:
@@ -67,12 +67,12 @@ def kills(count: int, trials: int, seed: int, report: ReportStep = lambda what: 
             acknowledged.update(point for word, _, point in lines if word == "logged")
             repeated += sum(point in before for point in begun)
             journal.unlink(missing_ok=True)
-        found = Counter(_logged(log))
+        counts = Counter(_logged(log))
     return {
         "kills": killed,
-        "lost": len(set(acknowledged) - set(found)),
-        "repeated": repeated + sum(number - 1 for number in found.values()),
-        "left": trials - len(found),
+        "lost": len(set(acknowledged) - set(counts)),
+        "repeated": repeated + sum(number - 1 for number in counts.values()),
+        "left": trials - len(counts),
     }
 
 

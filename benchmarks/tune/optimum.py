@@ -70,16 +70,16 @@ class Optimum:
 
 def measure_optima(request: SectionRequest) -> Section:
     """Every layer on every preset."""
-    found, known = [], TunedSchedules.of(SHIPPED)
+    optima, known = [], TunedSchedules.of(SHIPPED)
     workers = LocalWorkers(SimMeasurer())
     try:
         for preset in PRESETS:
             for layer in mapped_layers():
                 request.report(f"{layer.name} on {preset}")
-                found.append(optimum(layer, Config.preset(preset), known, workers))
+                optima.append(optimum(layer, Config.preset(preset), known, workers))
     finally:
         workers.close()
-    return Section(optimum_figures(found), [item.row for item in found])
+    return Section(optimum_figures(optima), [item.row for item in optima])
 
 
 def optimum(
@@ -116,11 +116,11 @@ def _measured(task: VdlaTask, workers: Workers, search: str, count: int) -> Tuni
         return tune(task, new_search(search, task, 0), run, workers, trials=count, log=log)
 
 
-def optimum_figures(found: Sequence[Optimum]) -> Figures:
+def optimum_figures(optima: Sequence[Optimum]) -> Figures:
     """The spaces measured whole, and how far the worst untuned choice is from its optimum."""
-    whole = [item for item in found if item.measured == item.space]
+    whole = [item for item in optima if item.measured == item.space]
     return {
         "optima": len(whole),
-        "optimum_failed": sum(item.failed for item in found),
+        "optimum_failed": sum(item.failed for item in optima),
         "untuned_over_optimum": round(max((item.untuned / item.best for item in whole), default=1.0), 4),
     }

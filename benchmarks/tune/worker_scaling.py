@@ -41,15 +41,15 @@ Start = Callable[[int], Workers]
 
 def measure_workers(request: SectionRequest) -> Section:
     """`worker_scaling` of processes, and `worker_scaling_ray` of actors, where Ray is installed."""
-    found = {"local": local_scaling(request.seed, lambda what: request.report(f"processes, {what}"))}
+    scalings = {"local": local_scaling(request.seed, lambda what: request.report(f"processes, {what}"))}
     if find_spec("ray") is None:
         for _ in range(ROUNDS):
             request.report("Ray is not installed")
     else:
-        found["ray"] = ray_scaling(request.seed, lambda what: request.report(f"Ray, {what}"))
+        scalings["ray"] = ray_scaling(request.seed, lambda what: request.report(f"Ray, {what}"))
     names = {"local": "worker_scaling", "ray": "worker_scaling_ray"}
-    rows = [scaling.row(name) for name, scaling in found.items()]
-    return Section({names[name]: scaling.figure for name, scaling in found.items()}, rows)
+    rows = [scaling.row(name) for name, scaling in scalings.items()]
+    return Section({names[name]: scaling.figure for name, scaling in scalings.items()}, rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ class ActiveFaults:
                 self._countdown = self._drops.pop(0)
             for generator, _ in self._flips:
                 _flip(generator, memory)
-            self._flips = [(generator, left - 1) for generator, left in self._flips if left > 1]
+            self._flips = [(generator, count - 1) for generator, count in self._flips if count > 1]
 
 
 def _flip(generator: random.Random, memory: BoardMemory) -> None:

@@ -37,11 +37,11 @@ class PageMap:
         """Which of the ranges lie in windows."""
         if not len(self._begins):
             return np.zeros(len(begins), np.bool_)
-        found = np.searchsorted(self._begins, begins, side="right") - 1
-        inside = ends <= self._ends[np.maximum(found, 0)]
-        return np.asarray((found >= 0) & inside, np.bool_)
+        positions = np.searchsorted(self._begins, begins, side="right") - 1
+        inside = ends <= self._ends[np.maximum(positions, 0)]
+        return np.asarray((positions >= 0) & inside, np.bool_)
 
     def reach(self, address: int) -> int:
         """The bytes from an address on that lie in windows."""
-        found = int(np.searchsorted(self._begins, address, side="right")) - 1
-        return max(0, int(self._ends[found]) - address) if found >= 0 else 0
+        position = int(np.searchsorted(self._begins, address, side="right")) - 1
+        return max(0, int(self._ends[position]) - address) if position >= 0 else 0

@@ -63,8 +63,8 @@ def leaves(fn: ir.Function) -> list[LeafBlock]:
 @by_identity(most=64)
 def _leaves_of(body: ir.Stmt) -> tuple[LeafBlock, ...]:
     tree = tree_of(body)
-    found = (name for name, block in tree.blocks.items() if is_leaf(block))
-    return tuple(leaf_at(tree.path(tree.block_at[name])) for name in found)
+    leaves = (name for name, block in tree.blocks.items() if is_leaf(block))
+    return tuple(leaf_at(tree.path(tree.block_at[name])) for name in leaves)
 
 
 def is_leaf(block: ir.Block) -> bool:

@@ -184,8 +184,8 @@ def _step_patterns(kernel: GridKernel, access: ThreadAccess) -> Iterator[_Patter
     for down, across in places:
         at = (*lead, ir.Binary("add", row, down), ir.Binary("add", column, across))
         form = _address(kernel, access.buffer, at)
-        found = _pattern(kernel, access, form, _VECTOR_BYTES if whole else size)
-        yield replace(found, lanes=8 * fragment.matrices) if whole else found
+        pattern = _pattern(kernel, access, form, _VECTOR_BYTES if whole else size)
+        yield replace(pattern, lanes=8 * fragment.matrices) if whole else pattern
 
 
 def _address(kernel: GridKernel, buffer: str, indices: tuple[ir.Expr, ...]) -> Linear:

@@ -18,31 +18,35 @@ def reduction_terms(stores: list[ir.Store], where: str) -> list[ir.Expr]:
     Raises:
         ScheduleError: a store does not combine its accumulator with exactly one term.
     """
-    own = {store.buffer for store in stores}
+    accumulators = {store.buffer for store in stores}
     terms: list[ir.Expr] = []
     for store in stores:
-        parts = list(dict.fromkeys(part for part in _value_parts(store.value, own) if not _reads_any(part, own)))
+        parts = list(
+            dict.fromkeys(
+                part for part in _value_parts(store.value, accumulators) if not _reads_any(part, accumulators)
+            )
+        )
         if len(parts) != 1:
-            found = expr_text(store.value)
-            raise ScheduleError(f"{where}: {store.buffer} must combine with one term, got {found}")
+            text = expr_text(store.value)
+            raise ScheduleError(f"{where}: {store.buffer} must combine with one term, got {text}")
         terms += parts
     if len(set(terms)) != len(terms):
         raise ScheduleError(f"{where}: the accumulators must have different terms, got {expr_text(terms[0])} twice")
     for store in stores:
-        _check_closed(store, replace_terms(store.value, dict.fromkeys(terms, ir.Const(0))), own, where)
+        _check_closed(store, replace_terms(store.value, dict.fromkeys(terms, ir.Const(0))), accumulators, where)
     return terms
 
 
-def _value_parts(expr: ir.Expr, own: set[str]) -> list[ir.Expr]:
+def _value_parts(expr: ir.Expr, accumulators: set[str]) -> list[ir.Expr]:
     """The subexpressions that make up the value of `expr`, without the conditions of selects."""
-    if not _reads_any(expr, own):
+    if not _reads_any(expr, accumulators):
         return [expr]
     match expr:
         case ir.Select(a=a, b=b):
-            return [*_value_parts(a, own), *_value_parts(b, own)]
+            return [*_value_parts(a, accumulators), *_value_parts(b, accumulators)]
         case ir.Load():
             return []
-    return [part for operand in ir.operands(expr) for part in _value_parts(operand, own)]
+    return [part for operand in ir.operands(expr) for part in _value_parts(operand, accumulators)]
 
 
 def _reads_any(expr: ir.Expr, buffers: set[str]) -> bool:
@@ -59,13 +63,11 @@ def replace_terms(expr: ir.Expr, terms: dict[ir.Expr, ir.Expr]) -> ir.Expr:
     return ir.map_operands(expr, lambda operand: replace_terms(operand, terms))
 
 
-def _check_closed(store: ir.Store, value: ir.Expr, own: set[str], where: str) -> None:
+def _check_closed(store: ir.Store, value: ir.Expr, accumulators: set[str], where: str) -> None:
     """Refuse a combiner of anything but accumulators, terms and constants."""
-    inside = {v for e in ir.find(value, ir.Load) if e.buffer in own for v in ir.walk_expr(e)}
+    inside = {v for e in ir.find(value, ir.Load) if e.buffer in accumulators for v in ir.walk_expr(e)}
     for expr in ir.walk_expr(value):
-        foreign = isinstance(expr, ir.Load) and (expr.buffer not in own or expr.indices != store.indices)
+        foreign = isinstance(expr, ir.Load) and (expr.buffer not in accumulators or expr.indices != store.indices)
         if foreign or (isinstance(expr, ir.Var) and expr not in inside):
-            found = expr_text(expr)
-            raise ScheduleError(
-                f"{where}: {store.buffer} must combine only its accumulators and terms, got {found} too"
-            )
+            text = expr_text(expr)
+            raise ScheduleError(f"{where}: {store.buffer} must combine only its accumulators and terms, got {text} too")

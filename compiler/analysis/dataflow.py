@@ -89,9 +89,9 @@ def _is_earlier_step(writer: LeafBlock, reader: LeafBlock, buffer: str, access: 
     """Whether the writer computed the element in an earlier step of a scan around both."""
     if not scan_loops(writer) or not scan_loops(writer) <= {loop.var for loop in common}:
         return False
-    for own, index in zip(store_to(writer.block, buffer).indices, access, strict=True):
-        if _is_scan_step(writer, own):
-            step = writer.bound(own)
+    for store_index, index in zip(store_to(writer.block, buffer).indices, access, strict=True):
+        if _is_scan_step(writer, store_index):
+            step = writer.bound(store_index)
             ago = step - reader.bound(index)
             forwards = all(factor > 0 for factor in step.terms.values())
             backwards = all(factor < 0 for factor in step.terms.values())

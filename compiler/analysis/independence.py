@@ -160,11 +160,13 @@ class _Iterations:
         """
         names, shape = _loop_vars(writer), self.fn.buffers[buffer]
         outer = set(names[: names.index(self.loop.var)])
-        own = [store.indices for store in stores(writer.block) if store.buffer == buffer]
-        accesses = [i for i in read_indices(reader.block, buffer) if reader.name != writer.name or i not in own]
+        written_indices = [store.indices for store in stores(writer.block) if store.buffer == buffer]
+        accesses = [
+            i for i in read_indices(reader.block, buffer) if reader.name != writer.name or i not in written_indices
+        ]
         if not accesses:
             return False
-        made = [access_region(writer, indices, shape, outer, self.ranges) for indices in own]
+        made = [access_region(writer, indices, shape, outer, self.ranges) for indices in written_indices]
         needs = [access_region(reader, indices, shape, outer, self.ranges) for indices in accesses]
         return any(all(a.meets(b, self.ranges) for a, b in zip(m, n, strict=True)) for m in made for n in needs)
 
@@ -173,9 +175,9 @@ class _Iterations:
         for store in stores(leaf.block):
             if store.buffer == buffer and not elements_differ(leaf, store.indices, self.loop.var, self.ranges):
                 forms = [index_form(leaf, index, self.ranges) for index in store.indices]
-                found = ", ".join(expr_text(form.expr()) for form in forms)
+                text = ", ".join(expr_text(form.expr()) for form in forms)
                 rule = f"must write other elements of {buffer} in each iteration of block {leaf.name}"
-                raise ScheduleError(f"{self.where}: {self.what} {rule}, got {buffer}[{found}]")
+                raise ScheduleError(f"{self.where}: {self.what} {rule}, got {buffer}[{text}]")
 
 
 def _check_not_kept(writer: LeafBlock, reader: LeafBlock, buffer: str, var: str, where: str) -> None:
@@ -183,8 +185,8 @@ def _check_not_kept(writer: LeafBlock, reader: LeafBlock, buffer: str, var: str,
     for condition in writer.conditions:
         if is_equality(condition) and var in var_names(condition) and condition not in reader.conditions:
             rule = f"{reader.name} must read what its own iteration of {var} computes"
-            found = f"{buffer} computed where {expr_text(condition)} only"
-            raise ScheduleError(f"{where}: {rule}, got {found}")
+            text = f"{buffer} computed where {expr_text(condition)} only"
+            raise ScheduleError(f"{where}: {rule}, got {text}")
 
 
 def _is_allocated_inside(leaf: LeafBlock, var: str) -> bool:
@@ -203,10 +205,10 @@ def elements_differ(leaf: LeafBlock, indices: Indices, var: str, ranges: Ranges)
     known: set[ir.Expr] = set()
     while ir.Var(var) not in known:
         forms = [_without(form, known) for form in forms]
-        found = {term for form in forms for term in _determined_terms(form, ranges, limits)}
-        if not found:
+        determined = {term for form in forms for term in _determined_terms(form, ranges, limits)}
+        if not determined:
             return False
-        known |= found
+        known |= determined
         forms += [form.only(lambda t: bool(var_names(t) & inner)) for form in _recombined(known)]
     return True
 

@@ -117,13 +117,13 @@ class Meeting:
         known: set[ir.Expr] = set()
         rows = list(rows)
         while True:
-            found = {term for row in rows for term in self.equal_terms(row, known)} - known
-            known |= found
+            new_terms = {term for row in rows for term in self.equal_terms(row, known)} - known
+            known |= new_terms
             if all(ir.Var(axis) in known for axis in self.agents):
                 return True
-            if not found:
+            if not new_terms:
                 return False
-            quotients = [t for t in found if isinstance(t, ir.Binary) and t.op in ("floordiv", "mod")]
+            quotients = [t for t in new_terms if isinstance(t, ir.Binary) and t.op in ("floordiv", "mod")]
             for t in quotients:
                 other = ir.Binary("mod" if t.op == "floordiv" else "floordiv", t.a, t.b)
                 if other in known:

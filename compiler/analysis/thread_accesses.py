@@ -120,8 +120,8 @@ class ThreadProgram:
 
     def update(self, store: ir.Store, here: ThreadPoint) -> None:
         """Adds what an atomic store reads, and the element that it updates."""
-        own = ir.Load(store.buffer, store.indices)
-        for expr in (*store.indices, *(operand for operand in ir.operands(store.value) if operand != own)):
+        old = ir.Load(store.buffer, store.indices)
+        for expr in (*store.indices, *(operand for operand in ir.operands(store.value) if operand != old)):
             self.read(expr, here)
         op = store.value.op if isinstance(store.value, ir.Binary) else ""
         self.add(store.buffer, store.indices, here, here.conditions, atomic=op)

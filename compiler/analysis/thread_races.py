@@ -59,8 +59,8 @@ def check_threads(kernel: GridKernel, table: MeetingTable | None = None) -> None
     program = ThreadProgram.of(kernel)
     table = table or MeetingTable()
     for barrier in program.barriers:
-        if (found := barrier_violation(barrier)) is not None:
-            raise ScheduleError(f"{kernel.name}: all threads of a block must come to a barrier, got {found}")
+        if (violation := barrier_violation(barrier)) is not None:
+            raise ScheduleError(f"{kernel.name}: all threads of a block must come to a barrier, got {violation}")
     for race in races(program, table):
         rule = "threads of a block must not access one element, to write it, without a barrier between"
         raise ScheduleError(f"{kernel.name}: {rule}, got {_pair_text(race.first, race.second, 'threads')}")

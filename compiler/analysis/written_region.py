@@ -59,10 +59,10 @@ def _proven(
         if not _is_dense(form, outer, ranges):
             return expr_text(form.expr())
     for condition in conditions:
-        left = _narrowed(condition, forms, spans, ranges)
-        if left is None:
+        remainder = _narrowed(condition, forms, spans, ranges)
+        if remainder is None:
             return f"where {expr_text(condition)}"
-        spans = left
+        spans = remainder
     return spans
 
 
@@ -208,5 +208,5 @@ def listed_box(
     if not held.any():
         return None
     box = [(int(value.min()), int(value.max())) for value in values]
-    taken = np.unique(np.stack(values), axis=1).shape[1]
-    return box if taken == prod(last - first + 1 for first, last in box) else None
+    distinct = np.unique(np.stack(values), axis=1).shape[1]
+    return box if distinct == prod(last - first + 1 for first, last in box) else None

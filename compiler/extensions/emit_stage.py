@@ -88,10 +88,10 @@ class EmitStage:
         """
         buffers, entry = self.behaviour.buffers, (config.batch, config.block_out)
         for name in (self.operand, self.output.name):
-            found = (buffers[name].dtype, tuple(buffers[name].dims))
-            if found != (config.out_dtype, entry):
+            kind = (buffers[name].dtype, tuple(buffers[name].dims))
+            if kind != (config.out_dtype, entry):
                 rule = f"{name} must be {config.out_dtype}{list(entry)} in scope out"
-                raise ExtensionError(f"{self._where}: {rule}, got {found[0]}{list(found[1])}")
+                raise ExtensionError(f"{self._where}: {rule}, got {kind[0]}{list(kind[1])}")
         ports = self._states(unit)
         made = PlugInStage(
             name=self.name,

@@ -123,23 +123,25 @@ class Extension:
 
     def _check_fields(self) -> None:
         names: list[str] = []
-        for own in self.fields:
-            if not isinstance(own, PlugInField):
-                raise ExtensionError(f"{self._where}: fields must be of class vdla.isa.PlugInField, got {own!r}")
-            self._check_field(own)
-            if own.name in names:
-                raise ExtensionError(f"{self._where}: names of fields must differ, got {own.name} twice")
-            names.append(own.name)
+        for declared in self.fields:
+            if not isinstance(declared, PlugInField):
+                raise ExtensionError(f"{self._where}: fields must be of class vdla.isa.PlugInField, got {declared!r}")
+            self._check_field(declared)
+            if declared.name in names:
+                raise ExtensionError(f"{self._where}: names of fields must differ, got {declared.name} twice")
+            names.append(declared.name)
 
-    def _check_field(self, own: PlugInField) -> None:
-        if not own.name.isidentifier() or own.name in (*_TAKEN, "unit", "extension"):
+    def _check_field(self, field: PlugInField) -> None:
+        if not field.name.isidentifier() or field.name in (*_TAKEN, "unit", "extension"):
             rule = "name of a field must be an identifier that no compute instruction has as a field"
-            raise ExtensionError(f"{self._where}: {rule}, got {own.name!r}")
-        named = isinstance(own.width, str) and own.width in _TAKEN
-        fixed = isinstance(own.width, int) and not isinstance(own.width, bool) and 1 <= own.width <= MOST_FIELD_BITS
+            raise ExtensionError(f"{self._where}: {rule}, got {field.name!r}")
+        named = isinstance(field.width, str) and field.width in _TAKEN
+        fixed = (
+            isinstance(field.width, int) and not isinstance(field.width, bool) and 1 <= field.width <= MOST_FIELD_BITS
+        )
         if not named and not fixed:
-            rule = f"width of {own.name} must be an integer from 1 to {MOST_FIELD_BITS} or name a field of loops"
-            raise ExtensionError(f"{self._where}: {rule}, got {own.width!r}")
+            rule = f"width of {field.name} must be an integer from 1 to {MOST_FIELD_BITS} or name a field of loops"
+            raise ExtensionError(f"{self._where}: {rule}, got {field.width!r}")
 
     @property
     def on_cpu(self) -> bool:
@@ -245,7 +247,7 @@ class Extension:
             formula = Formula(str(given))
         except FormulaError as error:
             raise ExtensionError(f"{self._where}: {what} {error}") from None
-        known = (*_TAKEN, *(own.name for own in self.fields))
+        known = (*_TAKEN, *(field.name for field in self.fields))
         for name in formula.names:
             if name not in known:
                 rule = f"{what} must depend on fields of the instruction only, never on data"
@@ -261,6 +263,6 @@ class Extension:
 
     def _step(self, config: Config, plug_in: PlugIn, operands: StepOperands) -> str:
         slots = field_limits(config, plug_in)
-        fields = {own.name: (number, slots[own.name]) for number, own in enumerate(self.fields)}
+        fields = {field.name: (number, slots[field.name]) for number, field in enumerate(self.fields)}
         text = StepText(self._where, self.behaviour, operands.arguments, fields, operands.narrow(config))
         return text.text(operands.signature)

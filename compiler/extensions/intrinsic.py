@@ -45,8 +45,8 @@ def step_intrinsic(declared: Extension, config: Config, make: Make, **more: Any)
     operands = ComputeFields(declared.output.name, src, wgt)
 
     def lower(nest: TensorizedNest) -> Iterator[MacroOp]:
-        own = {name: int(value) for name, value in nest.match.immediates.items()}
-        return fold_compute(nest, operands, lambda fields: make(nest.config, {**fields, **own}))
+        values = {name: int(value) for name, value in nest.match.immediates.items()}
+        return fold_compute(nest, operands, lambda fields: make(nest.config, {**fields, **values}))
 
     return Intrinsic(
         name=declared.name,
@@ -87,10 +87,10 @@ def extension_intrinsic(extension: Extension, config: Config) -> Intrinsic:
 
 def _cycles(plug_in: PlugIn, immediates: Mapping[str, int]) -> StepCycles:
     """The cycles of a step; of fields that are not known yet, those of the loops are 1, else 0."""
-    own = {**{field.name: 0 for field in plug_in.fields}, **immediates}
+    values = {**{field.name: 0 for field in plug_in.fields}, **immediates}
 
     def value(name: str) -> int:
-        return own.get(name, 1)
+        return values.get(name, 1)
 
     return StepCycles(int(extension_step(plug_in, value)), int(plug_in.latency.value(value)) + ISSUE_DELAY)
 

@@ -58,8 +58,8 @@ class ExtensionUnit:
                 rule = "the parts of a declaration must have one datapath"
                 raise ExtensionError(f"{part.place}: {rule}, got another in {part.name} than in {first.name}")
         plug_ins = tuple(
-            replace(plug_in, datapath=replace(datapath, reducer=reducer_of(each.output)))
-            for plug_in, each in zip(unit.plug_ins, self.instructions, strict=True)
+            replace(plug_in, datapath=replace(datapath, reducer=reducer_of(declared.output)))
+            for plug_in, declared in zip(unit.plug_ins, self.instructions, strict=True)
         )
         stage = replace(unit.stage, datapath=replace(datapath, reducer="")) if unit.stage is not None else None
         return PlugInUnit(plug_ins, stage)
@@ -196,10 +196,10 @@ def _in_file(extension: Extension, given: Path) -> Callable[[Any, Config], Any]:
     if path.suffix != ".py" or not path.is_file():
         rule = "program must be a function, or a readable file that ends in .py"
         raise ExtensionError(f"{where}: {rule}, got {given}")
-    found = getattr(_guarded(_module, path), "program", None)
-    if not callable(found):
+    program = getattr(_guarded(_module, path), "program", None)
+    if not callable(program):
         raise ExtensionError(f"{where}: file {given} must have a function program(layer, config), got none")
-    return cast("Callable[[Any, Config], Any]", found)
+    return cast("Callable[[Any, Config], Any]", program)
 
 
 def _units(config: Config, name: str) -> Iterator[ExtensionUnit]:

@@ -109,7 +109,7 @@ def operands_of(where: str, config: Config, extension: DeclaredStep, unit: str) 
 
 
 def _state_ports(
-    where: str, config: Config, extension: DeclaredStep, unit: str, taken: Mapping[str, Port]
+    where: str, config: Config, extension: DeclaredStep, unit: str, known_ports: Mapping[str, Port]
 ) -> tuple[StatePort, ...]:
     """The states of a step, each with an index register that no other operand uses."""
     buffers = extension.behaviour.buffers
@@ -119,7 +119,7 @@ def _state_ports(
     for state, tensor in extension.updates.items():
         if state.is_whole(buffers[tensor.name].dims):
             raise ExtensionError(f"{where}: update of {state.name} must be one row, got all rows")
-    free = [index for index in ("acc", "src", "wgt") if index not in taken]
+    free = [index for index in ("acc", "src", "wgt") if index not in known_ports]
     ports = state_ports(
         where=where,
         unit=unit,
@@ -150,16 +150,16 @@ def _check_scopes(where: str, extension: DeclaredStep) -> None:
     names, given = sorted(set(extension.behaviour.params) - set(updates)), sorted(extension.scopes)
     if names != given:
         raise ExtensionError(f"{where}: scopes must name exactly {', '.join(names)}, got {', '.join(given) or 'none'}")
-    own = [field.name for field in extension.fields]
+    field_names = [field.name for field in extension.fields]
     for operand, scope in extension.scopes.items():
         if isinstance(scope, State):
             continue
         if scope not in _SCOPES:
             raise ExtensionError(f"{where}: scope of {operand} must be one of {', '.join(_SCOPES)}, got {scope!r}")
-        if scope == "immediate" and operand not in own:
+        if scope == "immediate" and operand not in field_names:
             rule = f"immediate {operand} must have the name of a field"
             remedy = f"add fields=[PlugInField({operand!r}, bits, meaning)]"
-            raise ExtensionError(f"{where}: {rule}, got {', '.join(own) or 'no fields'}; {remedy}")
+            raise ExtensionError(f"{where}: {rule}, got {', '.join(field_names) or 'no fields'}; {remedy}")
     result = extension.output
     if result is not None and extension.scopes[result.name] != "acc":
         got = extension.scopes[result.name]
@@ -176,16 +176,16 @@ def _ports(where: str, config: Config, extension: DeclaredStep) -> Iterator[tupl
             continue
         buffer = extension.behaviour.buffers[name]
         layouts = _layouts(config, scope)
-        found = (buffer.dtype, tuple(buffer.dims))
-        group = _group(config, name, scope, *found)
-        if found not in layouts and group is None:
+        kind = (buffer.dtype, tuple(buffer.dims))
+        group = _group(config, name, scope, *kind)
+        if kind not in layouts and group is None:
             choices = " or ".join(f"{dtype}{list(shape)}" for dtype, shape in layouts)
             raise ExtensionError(
                 f"{where}: {name} must be {choices}{_GROUPS.get(scope, '')} in scope {scope}, "
                 f"got {buffer.dtype}{list(buffer.shape)}"
             )
         if scope != "immediate" and name not in (result, extension.in_place):
-            whole = found not in layouts or layouts.index(found) == 0
+            whole = kind not in layouts or layouts.index(kind) == 0
             yield name, group if whole and group else Port(name, Buffer[scope.upper()], vector=not whole)
 
 
@@ -213,11 +213,11 @@ def _group(config: Config, name: str, scope: str, dtype: str, shape: tuple[int, 
     """The port of entries side by side: (rows, n * elements); None for another shape or type."""
     if scope not in _GROUPS or len(shape) != 2:
         return None
-    rows, own = (config.batch, config.inp_bits) if scope == "inp" else (config.block_out, config.wgt_bits)
+    rows, entry_bits = (config.batch, config.inp_bits) if scope == "inp" else (config.block_out, config.wgt_bits)
     bits = INTEGER_BITS.get(dtype, 0) if dtype.startswith("int") else 0
-    narrow = scope == "wgt" and 0 < bits < own
-    entries, rest = divmod(shape[1] * bits, config.block_in * own)
+    narrow = scope == "wgt" and 0 < bits < entry_bits
+    entries, rest = divmod(shape[1] * bits, config.block_in * entry_bits)
     known = entries in [1 << power for power in range(MOST_ENTRIES.bit_length())]
-    if shape[0] != rows or rest or not known or not (narrow or bits == own):
+    if shape[0] != rows or rest or not known or not (narrow or bits == entry_bits):
         return None
     return Port(name, Buffer[scope.upper()], entries=entries, bits=bits if narrow else None)

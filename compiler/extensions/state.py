@@ -108,7 +108,7 @@ def state_ports(
 
     Each state of several rows takes the next of the `free` indices; what reads all rows takes none.
     """
-    written, left, ports = list(writes), list(free), []
+    written, pending, ports = list(writes), list(free), []
     operands: dict[State, tuple[str, bool]] = {}
     for name, state, whole in reads:
         if state in operands:
@@ -123,9 +123,9 @@ def state_ports(
         operand, whole = operands.get(state, (None, False))
         index = None
         if state.rows > 1 and not whole:
-            if not left:
+            if not pending:
                 rule = f"state {state.name} must have an index register that no other operand uses"
                 raise ExtensionError(f"{where}: {rule}, got none of acc, src and wgt left")
-            index = left.pop(0)
+            index = pending.pop(0)
         ports.append(StatePort(state.of_machine(unit), index, operand, whole, state in written))
     return tuple(ports)

@@ -45,8 +45,8 @@ def _limits(dtype: str) -> Interval:
     return int(low), int(high)
 
 
-def _within(found: Interval, whole: Interval) -> Interval:
-    return found if whole[0] <= found[0] and found[1] <= whole[1] else whole
+def _within(values: Interval, whole: Interval) -> Interval:
+    return values if whole[0] <= values[0] and values[1] <= whole[1] else whole
 
 
 def _operation(op: str, a: Interval, b: Interval, whole: Interval) -> Interval:

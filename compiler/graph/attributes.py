@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What attributes an operator has: their types, which are required, their defaults.
+"""The attributes of operators: types, defaults, which ones are required.
 
-Those of ONNX's operators are in ONNX's schemas; those of others are declared. Attributes whose name
-begins with "vdla." say how a node is computed, and may stand at any node.
+ONNX's operators have them in ONNX's schemas, others declare them. Attributes whose name begins with
+"vdla." say how a node is computed, and are valid on any node.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class GraphError(Error, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AttributeType:
-    """The kind of an attribute, as ONNX calls it, or its class; a default of None is none."""
+    """The kind of an attribute, as ONNX calls it, or its class; None means no default."""
 
     kind: str | type
     default: Any = None
@@ -53,7 +53,7 @@ _DECLARED: dict[str, Schema] = {}
 
 
 def declare_attributes(op: str, attributes: Mapping[str, Any]) -> None:
-    """Declares the attributes of an operator by their defaults; a type instead is required."""
+    """Declares the attributes of an operator by their defaults, or required ones by a type."""
     _DECLARED[op] = {name: _declared(value) for name, value in attributes.items()}
 
 
@@ -79,15 +79,15 @@ def _onnx_schema(op: str) -> Schema | None:
         return None
     if schema.deprecated:
         return None
-    found = {}
+    attributes: dict[str, AttributeType] = {}
     formal: Any  # the stubs of onnx lack `type.name`
     for key, formal in schema.attributes.items():
         kind = "STRING" if key in DTYPE_ATTRIBUTES else formal.type.name
         known = None if key in DTYPE_ATTRIBUTES or not formal.default_value.name else formal.default_value
-        found[key] = AttributeType(kind, _python(helper, known), formal.required)
-    if any(attribute.kind == "GRAPH" for attribute in found.values()):
-        found[CAPTURES] = AttributeType("INT")
-    return MappingProxyType(found)
+        attributes[key] = AttributeType(kind, _python(helper, known), formal.required)
+    if any(attribute.kind == "GRAPH" for attribute in attributes.values()):
+        attributes[CAPTURES] = AttributeType("INT")
+    return MappingProxyType(attributes)
 
 
 def _python(helper: Any, default: Any) -> Any:  # noqa: ANN401  of onnx, without types
@@ -104,7 +104,7 @@ def _python(helper: Any, default: Any) -> Any:  # noqa: ANN401  of onnx, without
 
 
 def _rule(kind: str | type) -> tuple[str, tuple[type, ...]]:
-    """What an attribute of a kind must be: in words, and as classes."""
+    """The rule for attributes of a kind, in words, and its classes."""
     return (f"of the class {kind.__name__}", (kind,)) if isinstance(kind, type) else _KINDS.get(kind, ("", (object,)))
 
 

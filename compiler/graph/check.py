@@ -12,7 +12,7 @@ def check_graph(graph: Graph, where: str = "graph") -> Graph:
 
     Raises:
         GraphError: a value without a type, defined twice or used before its definition; a constant
-            of another type than its own; a body that reads values of the graph around it.
+        whose array contradicts its type; a body that reads values of an outer graph.
     """
     place = f"{where} {graph.name}"
     defined: set[str] = set()

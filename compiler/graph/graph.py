@@ -7,7 +7,7 @@ begin with "vdla.".
 
 The bodies of If, Loop and Scan are closed: values of the graph around a body are appended to the
 inputs of the node and, under the same names, to the inputs of each of its bodies; the attribute
-`captures` counts them. Constants that a body reads are constants of the body as well.
+`captures` counts them. Constants read by a body are constants of the body as well.
 
 An attribute that holds an element type is its name, as in `TensorType` (Cast's `to`: "float32").
 """
@@ -39,8 +39,8 @@ class TensorType:
     "complex64", "float8_e4m3fn", "uint4").
 
     An image [N, C, H, W] with `lanes` lies in memory as [N, C / lanes, H, W, lanes]: in blocks of
-    that many channels, of which the last one may be padded with channels of any values. There,
-    uint8 elements of the operators `vdla.Q...` stand for int8 numbers plus 128.
+    that many channels, the last one padded with channels of arbitrary values. In this layout, uint8
+    elements of the operators `vdla.Q...` stand for int8 numbers plus 128.
     """
 
     dtype: str
@@ -173,12 +173,12 @@ class Graph:
     @cached_property
     def consumers(self) -> Mapping[str, tuple[Node, ...]]:
         """The nodes that read each value, in order, a node once."""
-        found: dict[str, dict[int, Node]] = {}
+        readers: dict[str, dict[int, Node]] = {}
         for node in self.nodes:
             for name in node.inputs:
                 if name:
-                    found.setdefault(name, {})[id(node)] = node
-        return {name: tuple(nodes.values()) for name, nodes in found.items()}
+                    readers.setdefault(name, {})[id(node)] = node
+        return {name: tuple(nodes.values()) for name, nodes in readers.items()}
 
     def readers(self, name: str) -> int:
         """The number of nodes that read a value, one more if it is an output of the graph."""
@@ -186,10 +186,10 @@ class Graph:
 
     def tensor(self, name: str) -> TensorType:
         """The type of a value that is a tensor."""
-        found = self.types.get(name)
-        if not isinstance(found, TensorType):
-            raise GraphError(f"graph {self.name}: {name} must be a tensor, got {found or 'no such value'}")
-        return found
+        kind = self.types.get(name)
+        if not isinstance(kind, TensorType):
+            raise GraphError(f"graph {self.name}: {name} must be a tensor, got {kind or 'no such value'}")
+        return kind
 
     def constant(self, name: str) -> Array | None:
         """The value of a constant; None for other values and for absent inputs."""
@@ -204,12 +204,12 @@ class Graph:
             yield from filter(None, node.outputs)
 
     def replace(self, **changes: Any) -> Graph:  # noqa: ANN401  the fields of the class
-        """A graph with other fields, without the constants and types that nothing refers to."""
+        """A graph with other fields, without unused constants and types."""
         return replace(self, **changes).pruned
 
     @property
     def pruned(self) -> Graph:
-        """The graph without the constants and types that nothing refers to."""
+        """The graph without unused constants and types."""
         used = {*self.outputs, *(name for node in self.nodes for name in node.inputs)}
         constants = {name: value for name, value in self.constants.items() if name in used}
         kept = {*self.inputs, *constants, *self.outputs, *(name for node in self.nodes for name in node.outputs)}

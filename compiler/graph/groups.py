@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups of nodes as one node: `vdla.Fused`, whose body is the graph of the group.
 
-The body is closed and has the constants of its nodes, so that the inputs of the node are computed
-values and inputs of the graph only.
+The body is closed and has the constants of its nodes: the inputs of the node are only computed
+values and inputs of the graph.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def fused_node(graph: Graph, nodes: Sequence[Node], name: str = "") -> Node:
 
 def _is_read(graph: Graph, value: str, nodes: Sequence[Node]) -> bool:
     """Whether a value is read outside of the group."""
-    own = set(map(id, nodes))
-    return value in graph.outputs or any(id(node) not in own for node in graph.consumers.get(value, ()))
+    members = set(map(id, nodes))
+    return value in graph.outputs or any(id(node) not in members for node in graph.consumers.get(value, ()))
 
 
 def body_of(graph: Graph, node: Node) -> Graph:

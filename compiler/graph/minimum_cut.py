@@ -17,7 +17,7 @@ Capacities = Mapping[tuple[Vertex, Vertex], int]
 
 
 def source_side(capacities: Capacities, source: Vertex, sink: Vertex) -> frozenset[Any]:
-    """The vertices on the side of the source in the minimum cut that has the fewest there.
+    """The vertices on the source side of the minimum cut, the smallest set if there are several.
 
     Capacities are at least 0; no path of infinite ones may lead from the source to the sink.
     """
@@ -68,7 +68,7 @@ def _saturate(
 
 
 def _send(residual: dict[Vertex, dict[Vertex, int]], path: list[Vertex]) -> int:
-    """Flow along a path, as much as it takes; its vertices before the first full edge."""
+    """Send the largest flow along a path; the vertices before the first saturated edge."""
     edges = list(pairwise(path))
     flow = min(residual[tail][head] for tail, head in edges)
     for tail, head in edges:

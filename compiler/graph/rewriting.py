@@ -7,7 +7,7 @@ replacements, so that a rule always sees the graph as it was at the beginning of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vdla.compiler.graph.graph import Array, Graph, Node, ValueType
@@ -18,7 +18,7 @@ class Replacement:
     """What takes the place of a node.
 
     `renamed` maps results of the node to the values that take their place. `matched` are the other
-    nodes that the rule relies on; those that nothing reads afterwards are dead code.
+    nodes of the pattern; unused ones are removed as dead code.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -41,7 +41,7 @@ def rewrite(graph: Graph, rules: Sequence[RewriteRule]) -> Graph:
 
 
 def without_dead_code(graph: Graph) -> Graph:
-    """The graph without nodes whose results nothing reads; an unread result of others is absent."""
+    """The graph without dead nodes; unused results of live nodes become absent."""
     used = set(graph.outputs)
     kept: list[Node] = []
     for node in reversed(graph.nodes):
@@ -56,9 +56,14 @@ def without_dead_code(graph: Graph) -> Graph:
 
 def fresh_name(graph: Graph, base: str) -> str:
     """A name beginning with `base` that no value of the graph has."""
-    if base not in graph.types:
+    return unused_name(graph.types, base)
+
+
+def unused_name(names: Collection[str], base: str) -> str:
+    """A name beginning with `base` that is none of `names`."""
+    if base not in names:
         return base
-    return next(name for i in range(1, len(graph.types) + 2) if (name := f"{base}_{i}") not in graph.types)
+    return next(name for i in range(1, len(names) + 2) if (name := f"{base}_{i}") not in names)
 
 
 def _sweep(graph: Graph, rules: Sequence[RewriteRule]) -> Graph:
@@ -68,15 +73,15 @@ def _sweep(graph: Graph, rules: Sequence[RewriteRule]) -> Graph:
     renamed: dict[str, str] = {}
     touched: set[int] = set()
     for node in graph.nodes:
-        found = None if id(node) in touched else _first(graph, node, rules, touched)
-        if found is None:
+        replacement = None if id(node) in touched else _first(graph, node, rules, touched)
+        if replacement is None:
             nodes.append(node)
             continue
-        touched.update(map(id, (node, *found.matched)))
-        nodes.extend(found.nodes)
-        constants.update(found.constants)
-        types.update(found.types)
-        renamed.update(found.renamed)
+        touched.update(map(id, (node, *replacement.matched)))
+        nodes.extend(replacement.nodes)
+        constants.update(replacement.constants)
+        types.update(replacement.types)
+        renamed.update(replacement.renamed)
     if not touched:
         return graph
     return _rename(replace(graph, nodes=tuple(nodes), constants=constants, types=types), renamed).pruned
@@ -84,16 +89,16 @@ def _sweep(graph: Graph, rules: Sequence[RewriteRule]) -> Graph:
 
 def _first(graph: Graph, node: Node, rules: Sequence[RewriteRule], touched: set[int]) -> Replacement | None:
     for rule in rules:
-        found = rule(graph, node)
-        if found is not None and touched.isdisjoint(map(id, found.matched)):
-            return found
+        replacement = rule(graph, node)
+        if replacement is not None and touched.isdisjoint(map(id, replacement.matched)):
+            return replacement
     return None
 
 
 def _rename(graph: Graph, renamed: Mapping[str, str]) -> Graph:
     """The graph with values renamed where they are read; an output keeps its name by a copy.
 
-    A value that takes the place of another may have had no reader before.
+    A replacing value may have had no reader before.
     """
     if not renamed:
         return graph

@@ -143,8 +143,8 @@ def _colliding_loops(headers: tuple[ir.For | ir.Block, ...], block: ir.Block) ->
             bound = [ir.substitute(value, values) for value in header.values]
             values |= {axis.var: value for axis, value in zip(header.axes, bound, strict=True)}
     spatial = [linear(values[axis.var]) for axis in block.axes if axis.kind is ir.AxisKind.SPATIAL]
-    own = [form.only(lambda term: bool(var_names(term) & ranges.keys())) for form in spatial]
-    return set().union(*(ambiguous_vars(form, ranges) for form in own))
+    loop_forms = [form.only(lambda term: bool(var_names(term) & ranges.keys())) for form in spatial]
+    return set().union(*(ambiguous_vars(form, ranges) for form in loop_forms))
 
 
 def _own_loads(body: _Stores) -> list[ir.Load]:
@@ -168,9 +168,9 @@ def _reads_only_own_element(body: _Stores, scanned: set[str]) -> bool:
 
 def _is_other_step(load: ir.Load, here: tuple[ir.Expr, ...], scanned: set[str]) -> bool:
     """Whether a load is of another step of a scan than the element `here`."""
-    for index, own in zip(load.indices, here, strict=False):
-        if isinstance(own, ir.Var) and own.name in scanned:
-            distance = linear(index) - linear(own)
+    for index, step_index in zip(load.indices, here, strict=False):
+        if isinstance(step_index, ir.Var) and step_index.name in scanned:
+            distance = linear(index) - linear(step_index)
             if not distance.terms and distance.const:
                 return True
     return False
@@ -178,11 +178,11 @@ def _is_other_step(load: ir.Load, here: tuple[ir.Expr, ...], scanned: set[str]) 
 
 def _reduction_term(body: _Stores) -> tuple[str, ir.Expr] | None:
     """(op, term) of a single store `element = element op term` with add, min or max; else None."""
-    own = body[0].buffer
+    accumulator = body[0].buffer
     match body[0].value:
-        case ir.Binary(op=("add" | "min" | "max") as op, a=ir.Load(buffer=buffer), b=term) if buffer == own:
+        case ir.Binary(op=("add" | "min" | "max") as op, a=ir.Load(buffer=buffer), b=term) if buffer == accumulator:
             loads = (e.buffer for e in ir.find(term, ir.Load))
-            return None if own in loads or len(body) > 1 else (op, term)
+            return None if accumulator in loads or len(body) > 1 else (op, term)
     return None
 
 

@@ -227,8 +227,8 @@ class _Launch:
         waiting = [thread for thread in threads if not thread.done]
         if len(stops) > 1 or (waiting and len(waiting) < len(threads)):
             other = next(t for t in threads if t.done or t.stop != waiting[0].stop)
-            found = f"{waiting[0].index} at one and {other.index} not"
-            raise InterpretError(f"{self.kernel.name}: all threads of a block must come to a barrier, got {found}")
+            places = f"{waiting[0].index} at one and {other.index} not"
+            raise InterpretError(f"{self.kernel.name}: all threads of a block must come to a barrier, got {places}")
 
 
 class _ThreadCompiler(ClosureCompiler):
@@ -289,8 +289,8 @@ class _ThreadCompiler(ClosureCompiler):
         """An update of an element by a term, at once."""
         buffer, dtype = self.memory.buffers[store.buffer], self.memory.buffers[store.buffer].dtype
         place = self.place("update", store.buffer, store.indices, store.buffer)
-        own = ir.Load(store.buffer, store.indices)
-        term = self.value(update.b if update.a == own else update.a, store.buffer)
+        old = ir.Load(store.buffer, store.indices)
+        term = self.value(update.b if update.a == old else update.a, store.buffer)
         text = f"the atomic {update.op} of {store.buffer}[{index_text(store.indices)}]"
 
         def run(env: _Env) -> Generator[_Stop, None, None]:
@@ -318,10 +318,10 @@ class _ThreadCompiler(ClosureCompiler):
             at = tuple(env[var] for var in loops)
             yield number - 1, None, at
             other = thread.lane(distance, warp)
-            held, own = other.memories[2], thread.memories[2]
+            held, registers = other.memories[2], thread.memories[2]
             value, known = held.arrays[source.buffer][there(env)], held.written[source.buffer][there(env)]
             yield number, None, at
-            own.arrays[target.name][place(env)], own.written[target.name][place(env)] = value, known
+            registers.arrays[target.name][place(env)], registers.written[target.name][place(env)] = value, known
 
         return run
 

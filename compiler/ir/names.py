@@ -9,8 +9,8 @@ from collections.abc import Iterable
 class Names:
     """The names in use in a function."""
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._taken = set(names)
 
     def __contains__(self, name: str) -> bool:
         return name in self._taken

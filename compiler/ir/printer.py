@@ -186,14 +186,14 @@ def expr_text(expr: ir.Expr, level: int = 0) -> str:
 def _binary_text(expr: ir.Binary, level: int) -> str:
     """`a op b`, left-associative except for comparisons, or `op(a, b)`."""
     op, a, b = expr.op, expr.a, expr.b
-    symbol, own = OPERATORS[op].symbol, OPERATORS[op].precedence
+    symbol, precedence = OPERATORS[op].symbol, OPERATORS[op].precedence
     if symbol is None:
         return f"{op}({expr_text(a)}, {expr_text(b)})"
     if op in _WORDS and (ir.is_condition(a) or ir.is_condition(b)):
-        symbol, own = _WORDS[op]
-    left = expr_text(a, own + 1 if own == COMPARE_PRECEDENCE else own)
-    text = f"{left} {symbol} {expr_text(b, own + 1)}"
-    return f"({text})" if own < level else text
+        symbol, precedence = _WORDS[op]
+    lhs = expr_text(a, precedence + 1 if precedence == COMPARE_PRECEDENCE else precedence)
+    text = f"{lhs} {symbol} {expr_text(b, precedence + 1)}"
+    return f"({text})" if precedence < level else text
 
 
 def _const_text(const: ir.Const) -> str:

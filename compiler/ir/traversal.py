@@ -263,8 +263,8 @@ def size_of(expr: Expr) -> ExprSize:
             pending += missing
             continue
         sizes = [known[id(part)] for part in parts]
-        own = ExprSize(1 + max((size.depth for size in sizes), default=0), 1 + sum(size.nodes for size in sizes))
-        known[id(pending.pop())] = own
+        total = ExprSize(1 + max((size.depth for size in sizes), default=0), 1 + sum(size.nodes for size in sizes))
+        known[id(pending.pop())] = total
     return known[id(expr)]
 
 

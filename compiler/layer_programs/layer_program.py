@@ -140,12 +140,12 @@ class ProgramBuilder:
         self._steps += [(step, tensor) for step in steps]
 
     def _with_tokens(self, step: Instruction, units: Sequence[str], what: str) -> Instruction:
-        own, tokens = unit_of(step), dict[str, Any]()
+        owner, tokens = unit_of(step), dict[str, Any]()
         for name in units:
-            side = {own - 1: "prev", own + 1: "next"}.get(_UNITS.get(name, own))
+            side = {owner - 1: "prev", owner + 1: "next"}.get(_UNITS.get(name, owner))
             if side is None:
-                choices = " or ".join(unit.label for unit in Unit if abs(unit - own) == 1)
-                raise ExtensionError(f"program {self.name}: {own.label} must {what} a token of {choices}, got {name}")
+                choices = " or ".join(unit.label for unit in Unit if abs(unit - owner) == 1)
+                raise ExtensionError(f"program {self.name}: {owner.label} must {what} a token of {choices}, got {name}")
             tokens[f"{what}_{side}"] = 1
         return replace(step, **tokens)
 

@@ -80,7 +80,7 @@ def _decompose_stmt(stmt: ir.Stmt, loops: _Loops, builder: _InitBuilder) -> tupl
     inside = (*loops, stmt) if isinstance(stmt, ir.For) else loops
     parts = [_decompose_stmt(child, inside, builder) for child in ir.children(stmt)]
     new = ir.with_children(stmt, tuple(part for part, _ in parts)) if parts else stmt
-    pending = [init for _, found in parts for init in found]
+    pending = [init for _, inits in parts for init in inits]
     if not isinstance(stmt, ir.For):
         return new, pending
     here = [init.nest for init in pending if init.before == stmt.var]
@@ -137,12 +137,12 @@ class _InitBuilder:
 
     def movable(self, block: ir.Block, inner: list[ir.For], reducing: set[str], spatial: set[str]) -> bool:
         """Whether the loops `inner` initialise each element exactly once."""
-        own = {loop.var for loop in inner}
+        loop_vars = {loop.var for loop in inner}
         forms = [linear(v) for a, v in block.bindings if a.kind is not ir.AxisKind.REDUCE]
-        inner_forms = [form.only(lambda t: bool(var_names(t) & own)) for form in forms]
+        inner_forms = [form.only(lambda t: bool(var_names(t) & loop_vars)) for form in forms]
         if any(ambiguous_vars(form, self.ranges) for form in inner_forms) or not _has_partners(inner_forms):
             return False
-        return own <= reducing | spatial and not own & reducing & spatial
+        return loop_vars <= reducing | spatial and not loop_vars & reducing & spatial
 
     def init_block(self, block: ir.Block, values: Substitution, outside: set[str], ranges: Ranges) -> ir.Stmt | None:
         """The init block, at the first iteration of every reduction loop not in `outside`.
@@ -259,11 +259,11 @@ def _intrinsic_call(nest: ir.For) -> ir.Stmt:
     """
     block = next(ir.find(nest, ir.Block))
     match = block.annotations.get("intrinsic")
-    own = list(ir.find(nest, ir.For))
-    inside = [c for c in conjuncts(block.predicate) if var_names(c) & {loop.var for loop in own}]
-    if not isinstance(match, Match) or inside or prod(loop.size for loop in own) != _entry_size(match):
+    loops = list(ir.find(nest, ir.For))
+    inside = [c for c in conjuncts(block.predicate) if var_names(c) & {loop.var for loop in loops}]
+    if not isinstance(match, Match) or inside or prod(loop.size for loop in loops) != _entry_size(match):
         return _remove_blocks(replace(nest, annotations={}))
-    first: Substitution = {loop.var: ir.Const(0) for loop in own}  # an entry begins where its loops do
+    first: Substitution = {loop.var: ir.Const(0) for loop in loops}  # an entry begins where its loops do
     values = {axis: ir.substitute(value, first) for axis, value in _axis_values(block).items()}
     body = _remove_blocks(_drop_predicates(replace(nest, annotations={})))
     result = ir.IntrinsicCall(map_match(match, lambda expr: ir.substitute(expr, values)), body)

@@ -149,9 +149,9 @@ class _Checker:
 
     def typed(self, expr: ir.Expr, dtype: str, what: str, bound: _Bound, live: _Bound) -> None:
         """Checks an expression that must have the type `dtype`."""
-        found, _ = self.seen(expr, bound, live)
-        if found != dtype:
-            raise self.fail(what, f"be {dtype}", f"{found} {expr_text(expr)}")
+        expr_dtype, _ = self.seen(expr, bound, live)
+        if expr_dtype != dtype:
+            raise self.fail(what, f"be {dtype}", f"{expr_dtype} {expr_text(expr)}")
 
     def seen(self, expr: ir.Expr, bound: _Bound, live: _Bound) -> _Seen:
         """The type of a valid expression, and the variables and buffers it uses; cached."""

@@ -65,7 +65,7 @@ def _layouts(fn: ir.Function) -> dict[str, Fragment]:
 def _dealt_buffer(buffer: ir.Buffer, fragment: Fragment) -> ir.Buffer:
     """The array of a lane."""
     *lead, rows, columns = buffer.dims
-    tiles = (-(-size // own) for size, own in zip((rows, columns), fragment.shape, strict=True))
+    tiles = (-(-size // length) for size, length in zip((rows, columns), fragment.shape, strict=True))
     return replace(buffer, shape=(*lead, *tiles, fragment.size), scope="local")
 
 
@@ -112,7 +112,7 @@ class _Dealer:
                 return ir.IntrinsicCall(self.entries(match), self.nest(body))
             case ir.For() if _is_lanes(stmt):
                 body = ir.substitute_in(stmt.body, {stmt.var: ir.Var(self.lane)})
-                return self.own(body, self.ranges(body))
+                return self.over_lane(body, self.ranges(body))
             case ir.For() | ir.Store() if _is_perfect(stmt):
                 return self.nest(stmt)
         return map_children(stmt, self.deal)
@@ -156,22 +156,22 @@ class _Dealer:
         name, indices = next(self.accesses(nest))
         loops = {stmt.var: stmt for stmt in ir.find(nest, ir.For)}
         fragment = self.layouts[name]
-        found = [_tile_loop(index, size, loops) for index, size in zip(indices[-2:], fragment.shape, strict=True)]
-        if found[0] is not None and found[1] is not None:
-            nest = self.over_own(nest, fragment, (found[0], found[1]))
-        return self.own(nest, self.ranges(nest))
+        tile_loops = [_tile_loop(index, size, loops) for index, size in zip(indices[-2:], fragment.shape, strict=True)]
+        if tile_loops[0] is not None and tile_loops[1] is not None:
+            nest = self.over_own(nest, fragment, (tile_loops[0], tile_loops[1]))
+        return self.over_lane(nest, self.ranges(nest))
 
     def over_own(self, nest: ir.Stmt, fragment: Fragment, loops: tuple[str, str]) -> ir.Stmt:
         """A nest whose loops over rows and columns of a tile run over the elements of the lane."""
         line, across = loops[::-1] if fragment.transposed else loops
-        block, part, own = (
+        block, part, neighbour = (
             self.names.fresh(f"{line}_block", "i"),
             self.names.fresh(f"{across}_block", "i"),
             self.names.fresh(f"{across}_own", "i"),
         )
-        row, column = fragment.position(ir.Var(self.lane), ir.Var(block), ir.Var(part), ir.Var(own))
+        row, column = fragment.position(ir.Var(self.lane), ir.Var(block), ir.Var(part), ir.Var(neighbour))
         blocks, parts = fragment.blocks
-        inner = {line: ((block, blocks),), across: ((part, parts), (own, fragment.neighbours))}
+        inner = {line: ((block, blocks),), across: ((part, parts), (neighbour, fragment.neighbours))}
         values: Substitution = {loops[0]: row, loops[1]: column}
         once: Substitution = {name: ir.Const(0) for of in inner.values() for name, extent in of if extent == 1}
 
@@ -185,16 +185,16 @@ class _Dealer:
 
         return ir.substitute_in(ir.substitute_in(ir.transform(nest, change), values), once)
 
-    def own(self, stmt: ir.Stmt, ranges: Ranges) -> ir.Stmt:
+    def over_lane(self, stmt: ir.Stmt, ranges: Ranges) -> ir.Stmt:
         """`stmt` on the elements that the lane holds."""
         if not isinstance(stmt, ir.Store):
-            return map_children(stmt, lambda child: self.own(child, ranges))
-        found = list(self.accesses(stmt))
-        if not found:
+            return map_children(stmt, lambda child: self.over_lane(child, ranges))
+        accesses = list(self.accesses(stmt))
+        if not accesses:
             return stmt
-        conditions = {self.condition(name, indices, ranges) for name, indices in found}
+        conditions = {self.condition(name, indices, ranges) for name, indices in accesses}
         if len(conditions) > 1:
-            text = ", ".join(f"{name}[{', '.join(map(expr_text, indices))}]" for name, indices in found)
+            text = ", ".join(f"{name}[{', '.join(map(expr_text, indices))}]" for name, indices in accesses)
             rule = "a statement must access elements of fragments that one lane holds"
             raise PassError(f"{self.fn.name}: {rule}, got {text}")
         new = self.relocated(stmt, ranges)

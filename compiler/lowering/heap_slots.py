@@ -165,10 +165,10 @@ def _loaded(exprs: Iterable[ir.Expr], seen: set[int]) -> set[str]:
 # --- slots ----------------------------------------------------------------------------------------
 
 
-def _first_fit(found: list[LiveRange]) -> list[tuple[str, ...]]:
+def _first_fit(ranges: list[LiveRange]) -> list[tuple[str, ...]]:
     """The buffers of each slot, by first fit, largest buffer first."""
     slots: list[list[LiveRange]] = []
-    for live in sorted(found, key=lambda live: -_nbytes(live.buffer)):
+    for live in sorted(ranges, key=lambda live: -_nbytes(live.buffer)):
         for slot in slots:
             if _fits(live.buffer, slot[0].buffer) and not any(live.overlaps(other) for other in slot):
                 slot.append(live)

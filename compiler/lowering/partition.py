@@ -136,11 +136,11 @@ def _loop_parts(stmt: ir.For, scalars: Collection[str]) -> list[LoopPart]:
     """The parts that a loop is split into; none if it stays whole."""
     if stmt.kind is ir.LoopKind.UNROLL:
         return []
-    inner, found = loop_ranges(stmt.body), set(comparisons(stmt.body))
-    symbolic = symbolic_parts(stmt, found, inner, scalars) if scalars else []
+    inner, conditions = loop_ranges(stmt.body), set(comparisons(stmt.body))
+    symbolic = symbolic_parts(stmt, conditions, inner, scalars) if scalars else []
     if symbolic or not isinstance(stmt.extent, int):
         return symbolic
-    edges = {edge for c in found if (z := undecided_range(c, stmt.var, inner)) is not None for edge in _edges(z)}
+    edges = {edge for c in conditions if (z := undecided_range(c, stmt.var, inner)) is not None for edge in _edges(z)}
     ends = [0, *sorted(edge for edge in edges if 0 < edge < stmt.extent), stmt.extent]
     parts = [LoopPart(ir.Const(first), ir.Const(end), frozenset()) for first, end in pairwise(ends)]
     return parts if len(parts) > 1 else []

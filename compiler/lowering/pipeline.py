@@ -35,9 +35,9 @@ def serialise_nested(fn: ir.Function) -> ir.Function:
 
 def _serialise(stmt: ir.Stmt, *, inside: bool) -> ir.Stmt:
     """`stmt` with only its outermost parallel loops; none if it is `inside` one."""
-    found = isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL
-    new = map_children(stmt, lambda child: _serialise(child, inside=inside or found))
-    return replace(new, kind=ir.LoopKind.SERIAL) if inside and found and isinstance(new, ir.For) else new
+    is_parallel = isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL
+    new = map_children(stmt, lambda child: _serialise(child, inside=inside or is_parallel))
+    return replace(new, kind=ir.LoopKind.SERIAL) if inside and is_parallel and isinstance(new, ir.For) else new
 
 
 @dataclass(frozen=True, slots=True)

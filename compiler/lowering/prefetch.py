@@ -101,13 +101,13 @@ def _prefetches(fn: ir.Function, site: _PrefetchSite, ranges: Domains, names: Na
             yield _prefetch_nest(fn, whole, site, ranges, names)
 
 
-def _merge_into(found: list[_Region], region: _Region, ranges: Domains) -> None:
+def _merge_into(regions: list[_Region], region: _Region, ranges: Domains) -> None:
     """Merges a region into one with the same offsets, or appends it."""
-    for number, other in enumerate(found):
+    for number, other in enumerate(regions):
         if all(a.offset == b.offset for a, b in zip(other, region, strict=True)):
-            found[number] = [a.union(b, ranges) for a, b in zip(other, region, strict=True)]
+            regions[number] = [a.union(b, ranges) for a, b in zip(other, region, strict=True)]
             return
-    found.append(region)
+    regions.append(region)
 
 
 def _prefetch_nest(fn: ir.Function, region: _Region, site: _PrefetchSite, ranges: Domains, names: Names) -> ir.Stmt:

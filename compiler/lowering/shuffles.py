@@ -93,15 +93,15 @@ class _Exchange:
         """
         written = [store.indices for store in _stores(kernel.body) if store.buffer == buffer.name]
         read = [load.indices for load in _loads(kernel.body) if load.buffer == buffer.name]
-        own = [d for d in range(len(buffer.dims)) if written and all(indices[d] == _X for indices in written)]
-        if kernel.block[0] % LANES or not own or buffer.dims[own[0]] > LANES or _is_stepped(kernel.body, buffer.name):
+        dims = [d for d in range(len(buffer.dims)) if written and all(indices[d] == _X for indices in written)]
+        if kernel.block[0] % LANES or not dims or buffer.dims[dims[0]] > LANES or _is_stepped(kernel.body, buffer.name):
             raise _NoShuffleError
-        others = {(*indices[: own[0]], *indices[own[0] + 1 :]) for indices in (*written, *read)}
+        others = {(*indices[: dims[0]], *indices[dims[0] + 1 :]) for indices in (*written, *read)}
         used = set().union(*(var_names(index) for indices in others for index in indices))
         rows = {axis for axis, extent in zip(THREAD_AXES[1:], kernel.block[1:], strict=True) if extent > 1}
         if _X.name in used or not (rows <= used if len(others) == 1 else not rows and not used & {*THREAD_AXES}):
             raise _NoShuffleError
-        return _Exchange(buffer, own[0], len(others) == 1, names)
+        return _Exchange(buffer, dims[0], len(others) == 1, names)
 
     def lane_buffer(self) -> ir.Buffer:
         """What a lane holds."""
@@ -164,8 +164,8 @@ class _Exchange:
 
     def is_distance(self, loop: ir.For) -> bool:
         """Whether the distance of a read depends on a loop."""
-        found = (load for load in _loads(loop.body) if load.buffer == self.buffer.name)
-        return any(loop.var in var_names(load.indices[self.lane]) for load in found)
+        loads = (load for load in _loads(loop.body) if load.buffer == self.buffer.name)
+        return any(loop.var in var_names(load.indices[self.lane]) for load in loads)
 
     def store(self, stmt: ir.Store | ir.MultiStore, *, first: bool) -> tuple[list[ir.Stmt], ir.Stmt]:
         """Stores, and the shuffles that they need."""
@@ -176,14 +176,14 @@ class _Exchange:
             if not (isinstance(new, ir.Load) and new.buffer == self.buffer.name):
                 return new
             distance, place = self.distance(new.indices[self.lane], first=first), self.place(new.indices)
-            own = ir.Load(self.buffer.name, place)
+            old = ir.Load(self.buffer.name, place)
             if distance == 0:
-                return own
+                return old
             if (distance, place) not in known:
                 held = ir.Buffer(self.names.fresh(f"{self.buffer.name}_from", "t"), (1,), self.buffer.dtype, "local")
                 self.temporaries.append(held)
                 known[distance, place] = ir.Load(held.name, (ir.Const(0),))
-                before.append(ir.Shuffle(ir.Store(held.name, (ir.Const(0),), own), distance))
+                before.append(ir.Shuffle(ir.Store(held.name, (ir.Const(0),), old), distance))
             return known[distance, place]
 
         def moved(inner: ir.Stmt) -> ir.Stmt:

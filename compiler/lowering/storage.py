@@ -69,14 +69,14 @@ def with_storage(fn: ir.Function, plans: Mapping[str, StoragePlan]) -> ir.Functi
 
 def accesses_of(fn: ir.Function) -> dict[str, list[LeafAccess]]:
     """The accesses of each intermediate buffer that has any, in program order."""
-    found: dict[str, list[LeafAccess]] = {name: [] for name in fn.buffers if name not in fn.params}
+    leaf_accesses: dict[str, list[LeafAccess]] = {name: [] for name in fn.buffers if name not in fn.params}
     for leaf in leaves(fn):
         touched = [(store.buffer, store.indices) for store in stores(leaf.block)]
         touched += [(load.buffer, load.indices) for load in loads(leaf.block)]
         for name, indices in dict.fromkeys(touched):
-            if name in found:
-                found[name].append(LeafAccess(leaf, indices))
-    return {name: accesses for name, accesses in found.items() if accesses}
+            if name in leaf_accesses:
+                leaf_accesses[name].append(LeafAccess(leaf, indices))
+    return {name: accesses for name, accesses in leaf_accesses.items() if accesses}
 
 
 def _plan(buffer: ir.Buffer, accesses: list[LeafAccess], ranges: Ranges) -> StoragePlan:

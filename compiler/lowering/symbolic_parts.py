@@ -102,13 +102,13 @@ class LoopPart:
 
 
 def symbolic_parts(
-    stmt: ir.For, found: Collection[ir.Binary], inner: Mapping[str, Range], scalars: Collection[str]
+    stmt: ir.For, comparisons: Collection[ir.Binary], inner: Mapping[str, Range], scalars: Collection[str]
 ) -> list[LoopPart]:
     """The parts of a loop, at most three; none if no symbolic comparison splits it."""
-    upper = {c: edge for c in found if (edge := _end_holding(c, stmt.var, inner, scalars)) is not None}
+    upper = {c: edge for c in comparisons if (edge := _end_holding(c, stmt.var, inner, scalars)) is not None}
     if not upper:
         return []
-    lower = {c: start for c in found if (start := _first_holding(c, stmt.var, inner)) is not None}
+    lower = {c: start for c in comparisons if (start := _first_holding(c, stmt.var, inner)) is not None}
     extent = ir.Const(stmt.extent) if isinstance(stmt.extent, int) else stmt.extent
     first = _smaller(ir.Const(max(0, *lower.values())), extent) if lower else _ZERO
     end: ir.Expr = ir.Binary("max", reduce(_smaller, dict.fromkeys(upper.values()), extent), first)
@@ -135,8 +135,8 @@ def _first_holding(comparison: ir.Binary, var: str, inner: Mapping[str, Range]) 
     form = inequality_form(comparison)
     if form is None or form.terms.get(ir.Var(var), 0) <= 0:
         return None
-    found = undecided_range(comparison, var, inner)
-    return None if found is None else found.end
+    bounds = undecided_range(comparison, var, inner)
+    return None if bounds is None else bounds.end
 
 
 def _end_holding(

@@ -64,9 +64,9 @@ class Gather:
         padded; None where it is made in another way.
         """
         name = place_name(dimension)
-        found = [at for at, index in enumerate(self.indices) if name in var_names(index)]
-        form = affine(self.indices[found[0]]) if len(found) == 1 else None
-        return (found[0], -form[1]) if form is not None and form[0] == {name: 1} else None
+        positions = [at for at, index in enumerate(self.indices) if name in var_names(index)]
+        form = affine(self.indices[positions[0]]) if len(positions) == 1 else None
+        return (positions[0], -form[1]) if form is not None and form[0] == {name: 1} else None
 
 
 @dataclass(frozen=True, slots=True)

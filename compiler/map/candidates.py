@@ -113,7 +113,7 @@ class PackedRequest:
     name: str
 
 
-def _try(found: list[MappedOperator], refused: list[Refusal], mapping: Mapping, request: PackedRequest) -> None:
+def _try(operators: list[MappedOperator], refused: list[Refusal], mapping: Mapping, request: PackedRequest) -> None:
     """Add the mapping with tiles that fit, or the reason against it.
 
     Where whole windows do not fit as many virtual threads as are wanted, windows are also read in
@@ -125,10 +125,10 @@ def _try(found: list[MappedOperator], refused: list[Refusal], mapping: Mapping, 
         refused.append(Refusal(str(mapping), str(error)))
         taps = _chunks(mapping) if isinstance(error, TemplateError) else []
     else:
-        found.append(whole)
+        operators.append(whole)
         taps = _chunks(mapping) if whole.tiling.threads < request.threads else []
     if mapping.chunk is None and taps:
-        _try(found, refused, replace(mapping, chunk=taps[0]), request)
+        _try(operators, refused, replace(mapping, chunk=taps[0]), request)
 
 
 def _operator(mapping: Mapping, request: PackedRequest) -> MappedOperator:
@@ -168,8 +168,8 @@ def applications(output: te.Tensor, intrinsic: Intrinsic) -> Applications:
         computations = list(contractions(sums, core)) if core.is_only_step else [element_wise(sums, [core])[1]]
     except MapError as error:
         return Applications((), str(error))
-    found = [Mapping(computation, groups) for computation in computations for groups in _groups(computation, core)]
-    return Applications(tuple(sorted(found, key=lambda mapping: -mapping.used)))
+    mappings = [Mapping(computation, groups) for computation in computations for groups in _groups(computation, core)]
+    return Applications(tuple(sorted(mappings, key=lambda mapping: -mapping.used)))
 
 
 def _groups(computation: Computation, core: Core) -> Iterator[Groups]:
@@ -210,12 +210,12 @@ def fixed_form(
 
 def _require_places(core: Core, mapping: Mapping) -> None:
     """MapError unless each axis exists, and beside weights indexes only what its place indexes."""
-    found = signatures(mapping.computation)
+    needs = signatures(mapping.computation)
     places = {} if core.held is None else intrinsic_signatures(core)
     for place, members in mapping.groups.items():
         for axis in members:
-            if axis not in found:
-                raise MapError(f"axis {axis} must be one of {', '.join(found)}, got none of that name")
-            if found[axis] - places.get(place, found[axis]):
-                got = ", ".join(sorted(found[axis] - places[place]))
+            if axis not in needs:
+                raise MapError(f"axis {axis} must be one of {', '.join(needs)}, got none of that name")
+            if needs[axis] - places.get(place, needs[axis]):
+                got = ", ".join(sorted(needs[axis] - places[place]))
                 raise MapError(f"axis {axis} must index only what {place} does, got {got}")

@@ -60,8 +60,8 @@ class Binder:
         if target.buffer not in self.tensors or self.tensors[target.buffer].dtype != entry.dtype:
             return
         for pairs in index_pairs(pattern, entry.dims, target, self.tensors[target.buffer]):
-            for found in self._all(pairs):
-                yield {pattern.buffer: target, **found}
+            for binding in self._all(pairs):
+                yield {pattern.buffer: target, **binding}
 
     def _all(self, pairs: Pairs) -> Iterator[Binding]:
         """All ways in which the parts of every pair are the same at once."""
@@ -197,7 +197,7 @@ def _of_dtypes(
     """The bindings whose tensors have the types of the entries; MapError if there are none."""
     types = [{name: _dtype(part, tensors) for name, part in binding.items()} for binding in bindings]
     wanted = {name: entries[name].dtype for name in types[0]}
-    result = [binding for binding, own in zip(bindings, types, strict=True) if own == wanted]
+    result = [binding for binding, dtype in zip(bindings, types, strict=True) if dtype == wanted]
     if not result:
         rule = f"{', '.join(wanted)} must be {', '.join(wanted.values())}"
         raise MapError(f"{rule}, got {', '.join(types[0].values())}")
@@ -248,14 +248,14 @@ class PlainAxes:
         extents: dict[str, int] = dict(zip(axes, stage.shape, strict=True))
         if stage.reduction is not None:
             extents |= {axis_name(axis.name): axis.extent for axis in stage.reduction.axes}
-        found: dict[str, tuple[str, ...]] = {axis: (axis,) for axis in extents}
+        groups: dict[str, tuple[str, ...]] = {axis: (axis,) for axis in extents}
         for axis, divisor in _divisors(value, extents).items():
             high, low = f"{axis}_h", f"{axis}_l"
             extents |= {high: extents[axis] // divisor, low: divisor}
             del extents[axis]
             whole = ir.Binary("add", ir.Binary("mul", ir.Var(high), ir.Const(divisor)), ir.Var(low))
-            value, found[axis] = ir.substitute(value, {axis: whole}), (high, low)
-        digits = tuple(found[axis] for axis in axes)
+            value, groups[axis] = ir.substitute(value, {axis: whole}), (high, low)
+        digits = tuple(groups[axis] for axis in axes)
         result = [axis for dimension in digits for axis in dimension]
         return PlainAxes(
             value=_simplified_indices(value, {axis: (0, extent - 1) for axis, extent in extents.items()}),

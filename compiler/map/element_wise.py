@@ -200,8 +200,8 @@ class _Plan:
     def _cover(self, expr: ir.Expr) -> _Cover | None:
         """The intrinsic at the root with the fewest steps in all; None where none computes it."""
         if expr not in self._known:
-            found = [cover for core in self.cores for cover in self._covers(core, expr)]
-            self._known[expr] = min(found, key=lambda cover: cover.steps, default=None)
+            covers = [cover for core in self.cores for cover in self._covers(core, expr)]
+            self._known[expr] = min(covers, key=lambda cover: cover.steps, default=None)
         return self._known[expr]
 
     def _covers(self, core: Core, expr: ir.Expr) -> Iterator[_Cover]:

@@ -139,9 +139,9 @@ def looked_up(output: te.Tensor) -> te.Tensor:
     if not isinstance(stage, Stage) or stage.reduction is not None or len(computed) != 1:
         return output
     (inner,) = computed
-    own = tuple(ir.Var(axis_name(axis)) for axis in stage.axes)
+    axis_vars = tuple(ir.Var(axis_name(axis)) for axis in stage.axes)
     loads = [e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load)]
-    at_own_place = all(load.indices == own for load in loads if load.buffer == inner.name)
+    at_own_place = all(load.indices == axis_vars for load in loads if load.buffer == inner.name)
     if sums_of(inner) is inner or not any(map(is_table, loads)) or not at_own_place:
         return output
     before = inner.stage

@@ -119,11 +119,11 @@ def mappings(computation: Computation, core: Core) -> Iterator[Mapping]:
 
 def signature_groups(computation: Computation, core: Core) -> Iterator[Groups]:
     """Groups of axes of equal signature, beside weights."""
-    own = intrinsic_signatures(core)
-    extents, found = intrinsic_extents(core.pattern), signatures(computation)
-    choices = [_choices(found, signature, extents[axis], core.held) for axis, signature in own.items()]
+    core_signatures = intrinsic_signatures(core)
+    extents, groups = intrinsic_extents(core.pattern), signatures(computation)
+    choices = [_choices(groups, signature, extents[axis], core.held) for axis, signature in core_signatures.items()]
     for chosen in product(*choices):
-        yield dict(zip(own, chosen, strict=True))
+        yield dict(zip(core_signatures, chosen, strict=True))
 
 
 def intrinsic_signatures(core: Core) -> dict[str, Signature]:
@@ -133,10 +133,10 @@ def intrinsic_signatures(core: Core) -> dict[str, Signature]:
 
 
 def _choices(
-    found: MappingOf[str, Signature], wanted: Signature, extent: int, held: str | None
+    choices: MappingOf[str, Signature], wanted: Signature, extent: int, held: str | None
 ) -> list[tuple[str, ...]]:
     """The groups of axes that may become an intrinsic axis of a signature and an extent."""
-    axes = tuple(axis for axis, signature in found.items() if signature == wanted)
+    axes = tuple(axis for axis, signature in choices.items() if signature == wanted)
     if RESULT in wanted and held in wanted:
         return [axes]  # all results that share an entry of the streamed operand
     if extent == 1:
@@ -231,8 +231,8 @@ class OuterLoops:
         tiled = not free if self.mapping.fixed else self.mapping.blocks(rows) > 1
         blocks = [ROW_BLOCKS] if tiled else []
         several = blocks + [axis for axis in free if extents[axis] > 1]
-        found = several[-_TILED:] if ROW_BLOCKS in several[-_TILED:] else free[-_TILED:]
-        return [None] * (_TILED - len(found)) + found
+        axes = several[-_TILED:] if ROW_BLOCKS in several[-_TILED:] else free[-_TILED:]
+        return [None] * (_TILED - len(axes)) + axes
 
     @property
     def rows_are_tiled(self) -> bool:

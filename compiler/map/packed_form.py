@@ -60,10 +60,10 @@ class PackedForm:
         name = self.computation.held
         if name is None:
             return None
-        own = pack_operand(self.mapping, name)
-        if len(own.entry) > 1:
-            return own
-        vector = prod(own.lanes) * ir.INTEGER_BITS[own.source.dtype]
+        operand = pack_operand(self.mapping, name)
+        if len(operand.entry) > 1:
+            return operand
+        vector = prod(operand.lanes) * ir.INTEGER_BITS[operand.source.dtype]
         return pack_operand(self.mapping, name, self.config.wgt_entry_bytes * 8 // vector)
 
     @property
@@ -124,11 +124,11 @@ class PackedForm:
         """The plain input of the epilogue."""
         table = None if self.result_table is None else self.result_table[1].source
         read = [tensor for tensor in self.epilogue.reads if tensor is not table]
-        own = [tensor for tensor in read if tensor.stage is not self.computation.stage]
-        if len(own) != 1:
-            got = ", ".join(tensor.name for tensor in own) or "none"
+        scales = [tensor for tensor in read if tensor.stage is not self.computation.stage]
+        if len(scales) != 1:
+            got = ", ".join(tensor.name for tensor in scales) or "none"
             raise MapError(f"{self.output.name} must read the sums and one input, got {got}")
-        return own[0]
+        return scales[0]
 
     @cached_property
     def stage(self) -> Intrinsic | None:

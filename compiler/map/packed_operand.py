@@ -110,9 +110,9 @@ class PackedOperand:
         for dimension, block in placed:
             if isinstance(dimension, VectorDim):
                 fused, extents = block * dimension.count + lanes[0], self.mapping.computation.extents
-                own = {axis: extents[axis] for axis in dimension.axes}
-                values |= _digits(fused, own)
-                valid += [fused < prod(own.values())] if prod(own.values()) % dimension.count else []
+                sizes = {axis: extents[axis] for axis in dimension.axes}
+                values |= _digits(fused, sizes)
+                valid += [fused < prod(sizes.values())] if prod(sizes.values()) % dimension.count else []
         return values, valid
 
     def chip_conditions(self) -> list[ir.Expr]:

@@ -42,9 +42,9 @@ class PackedScale:
         """The index of each plain dimension, over the axes of the computation."""
         form, stage = self.form, self.form.epilogue
         loads = {e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load)}
-        own = tuple(ir.Var(axis_name(axis)) for axis in stage.axes)
+        axis_vars = tuple(ir.Var(axis_name(axis)) for axis in stage.axes)
         for load in loads:
-            if load.buffer == form.computation.stage.name and load.indices != own:
+            if load.buffer == form.computation.stage.name and load.indices != axis_vars:
                 rule = f"{stage.name} must read {load.buffer} at its own index"
                 raise MapError(f"{rule}, got {ir.expr_text(load)}")
         mine = [load for load in loads if load.buffer == self.plain.name]

@@ -43,8 +43,8 @@ def gather(tensor: te.Tensor, array: Array) -> Array:
     places = [_evaluated(index, values) for index in load.indices]
     if inside is not None:
         places = [np.clip(place, 0, extent - 1) for place, extent in zip(places, array.shape, strict=True)]
-    found = _elements(array, places)
-    packed = found if mask is True else np.where(mask, found, np.asarray(fill, array.dtype))
+    elements = _elements(array, places)
+    packed = elements if mask is True else np.where(mask, elements, np.asarray(fill, array.dtype))
     return np.ascontiguousarray(np.broadcast_to(packed, stage.shape))
 
 
@@ -75,9 +75,9 @@ def _elements(array: Array, places: list[Array]) -> Array:
         place: Array = np.zeros((1,) * rank, np.int64)
         for d in group:
             place = place * array.shape[d] + places[d]
-        own = _axes(place)
-        order += own
-        extents += [place.shape[axis] for axis in own]
+        axes = _axes(place)
+        order += axes
+        extents += [place.shape[axis] for axis in axes]
         if not np.array_equal(place.reshape(-1), np.arange(merged.shape[dimension])):
             merged = merged.take(place.reshape(-1), axis=dimension)
     moved = merged.reshape(extents).transpose(np.argsort(order))

@@ -75,7 +75,10 @@ class UntiledForm:
             windows={form.window(name): self._load(name) for name in form.streamed},
             before={step_name(form, step): step.intrinsic for step in before},
             sums=core.intrinsic,
-            weights={name: dma.load(form.config, Buffer.WGT, own.lanes, dtype=own.source.dtype) for name, own in held},
+            weights={
+                name: dma.load(form.config, Buffer.WGT, operand.lanes, dtype=operand.source.dtype)
+                for name, operand in held
+            },
             results=self._results,
             tables=tuple(self._table_loads()),
         )

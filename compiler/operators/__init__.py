@@ -39,7 +39,7 @@ from vdla.compiler.operators.checks import OperatorError
 from vdla.compiler.operators.conv2d import conv2d, pack_conv2d
 from vdla.compiler.operators.convolution import conv_transpose, convolution
 from vdla.compiler.operators.convolution_plan import ConvolutionPlan, plan_convolution
-from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d, pack_depthwise_conv2d
+from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d, pack_depthwise_conv2d, qdepthwise_conv2d
 from vdla.compiler.operators.elementwise import (
     absolute,
     cast,
@@ -108,7 +108,6 @@ from vdla.compiler.operators.pool import (
 from vdla.compiler.operators.qadd import qadd
 from vdla.compiler.operators.qconv2d import qconv2d
 from vdla.compiler.operators.qdense import qdense
-from vdla.compiler.operators.qdepthwise_conv2d import qdepthwise_conv2d
 from vdla.compiler.operators.quantised_weights import PackedWeights, pack_qconv2d, pack_qdense, pack_qdepthwise_conv2d
 from vdla.compiler.operators.recurrent import gru, lstm, rnn
 from vdla.compiler.operators.reduction import (

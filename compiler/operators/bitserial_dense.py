@@ -63,8 +63,8 @@ def bitserial_dense(
 ) -> te.Tensor:
     """The int32 product of `x` with a weight that `pack_bitserial_dense` packed for `target`.
 
-    `x` is uint8 below 2**data_bits, of which higher bits are ignored; for bipolar weights it is
-    int8, of which only the sign counts.
+    `x` is uint8, whose bits above data_bits are ignored; for bipolar weights it is int8, of which
+    only the sign counts.
     """
     where = name or "bitserial_dense"
     _check_bits(where, "data_bits", data_bits, coding)
@@ -161,7 +161,7 @@ def _check_range(where: str, weight: Array, bits: int, coding: Coding) -> None:
 
 
 def _check_operands(where: str, x: te.Tensor, weight: te.Tensor, lanes: int, coding: Coding) -> tuple[int, int]:
-    """K, and the outputs of the weight, whose layout must be that of the data and the target."""
+    """K, and the outputs of the weight, whose layout must fit the data and the target."""
     check_rank(where, "x", x, 2, 2)
     check_choice(where, "the dtype of x", x.dtype, ("int8",) if coding is Coding.BIPOLAR else ("uint8",))
     blocks, *entries = packed_extents(where, weight, 4)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images in blocks of channels: layout NCHW<L>c, [N, C / L, H, W, L], the last block padded.
 
-A pixel of a block is one vector, so that no kernel reorders channels. The lanes of padding channels
-hold any values: weights of these channels are zero.
+A pixel of a block is one vector, so that no kernel reorders channels. Padding channels hold
+arbitrary values: their weights are zero.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def check_blocked(where: str, what: str, tensor: te.Tensor) -> tuple[int, int]:
 
 
 def check_channels(where: str, channels: object, blocks: int, lanes: int) -> int:
-    """A number of channels that fill `blocks` blocks, the last one at least in part."""
+    """A number of channels that need exactly `blocks` blocks."""
     count = at_least(where, "channels", channels, 1)
     if blocks_of(count, lanes) != blocks:
         raise OperatorError(f"{where}: channels must fill {blocks} blocks of {lanes} lanes, got {count}")

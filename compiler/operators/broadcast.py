@@ -43,7 +43,7 @@ def broadcast_shape(where: str, *shapes: Sequence[te.Dim]) -> tuple[te.Dim, ...]
 
 
 def _element(x: te.Tensor, indices: Sequence[te.Value]) -> te.Value:
-    """The element of `x` at an index of the shape that it is broadcast to."""
+    """The element of `x` at an index of the broadcast shape."""
     trailing = indices[len(indices) - len(x.shape) :]
     zero = te.const(0, "int32")
     return x[tuple(zero if is_one(extent) else index for index, extent in zip(trailing, x.shape, strict=True))]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of operator arguments: ranks, dtypes, axes, extents, options.
 
-Every function takes `where`, the name of the operator, with which the error message begins.
+`where` is the name of the operator, with which error messages begin.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def check_choice(where: str, what: str, value: str, choices: Sequence[str]) -> N
 
 
 def target_of(where: str, target: Target | str) -> Target:
-    """A target, given as such or by name."""
+    """A target, given as a Target or by name."""
     if not isinstance(target, Target | str):
         raise OperatorError(f"{where}: target must be a name or a Target, got {target!r}")
     return Target.named(target) if isinstance(target, str) else target
@@ -127,7 +127,7 @@ def to_list(values: object) -> object:
 
 
 def sequence(where: str, what: str, values: object) -> Sequence[Any]:
-    """A sequence; its entries are not checked."""
+    """A sequence with unchecked entries."""
     entries = to_list(values)
     if not isinstance(entries, Sequence) or isinstance(entries, str):
         raise OperatorError(f"{where}: {what} must be a sequence, got {entries!r}")

@@ -27,9 +27,9 @@ from vdla.compiler.operators.checks import (
     static_extents,
     target_of,
 )
-from vdla.compiler.operators.layouts import block_size, check_layout
+from vdla.compiler.operators.layouts import at_channel, block_size, check_layout
 from vdla.compiler.operators.pad import pad
-from vdla.compiler.operators.results import accumulator_dtype, result_name, to_accumulator
+from vdla.compiler.operators.results import accumulator_dtype, biased, result_name, sum_of_products
 from vdla.compiler.operators.roles import GROUP, OPERATOR
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
@@ -67,7 +67,10 @@ def conv2d(
     check_layout(_NAME, "weight", weight, weight_layout, lanes)
     geometry = _geometry(x, weight, strides, pads, dilations, groups, out_channels, lanes, target)
     is_blocked = _is_blocked(result_layout, block, geometry)
-    _check_operands(x, weight, bias, geometry, block, lanes, is_blocked)
+    if lanes is not None and weight.shape[0] != geometry.blocks:
+        rule = f"weight must have {geometry.blocks} blocks of {lanes} channels"
+        raise OperatorError(f"{_NAME}: {rule}, got {weight.shape[0]}")
+    geometry.check_operands(_NAME, x, weight, bias, is_blocked=is_blocked)
     result = result_name(x, _NAME, name)
     packed = weight if lanes is not None else _packed_weight(weight, geometry, f"{result}_weight")
     image = pad_image(x, geometry.windows, f"{result}_pad")
@@ -115,13 +118,33 @@ class ConvGeometry:
         """The lane of an output channel in its block."""
         return (channel if self.is_dense else channel % self.group_outputs) % self.lanes
 
-    def of_channel(self, tensor: te.Tensor, block: te.Value, lane: te.Value, *rest: te.Operand) -> te.Value:
-        """`tensor[channel, *rest]` for the channel of a lane in a block; 0 in padding."""
+    def of_channel(self, tensor: te.Tensor, block: te.Value, lane: te.Value, *indices: te.Operand) -> te.Value:
+        """`tensor[channel, *indices]` for the channel of a lane in a block; 0 in padding."""
         if self.group_outputs % self.lanes == 0 or tensor.shape[0] == self.blocks * self.lanes:
-            return tensor[(block * self.lanes + lane, *rest)]
+            return tensor[(block * self.lanes + lane, *indices)]
         within = block % self.group_blocks * self.lanes + lane
-        element = tensor[(block // self.group_blocks * self.group_outputs + within, *rest)]
+        element = tensor[(block // self.group_blocks * self.group_outputs + within, *indices)]
         return te.select(within < self.group_outputs, element, te.const(0, tensor.dtype))
+
+    def check_operands(
+        self, where: str, x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, *, is_blocked: bool
+    ) -> None:
+        """Refuse operands whose dtypes or extents do not fit together, and blocks with gaps."""
+        check_same_dtype(where, x, weight, *([] if bias is None else [bias]))
+        channels, *block = (static_extent(where, f"extent {d} of x", x.shape[d]) for d in (1, 4)[: len(x.shape) - 3])
+        wanted = self.group_channels * self.groups
+        if channels * prod(block) != (-(-wanted // block[0]) * block[0] if block and self.groups == 1 else wanted):
+            of_group = (
+                f" / {self.groups} input channels (those of x / groups)" if self.groups > 1 else " input channels, as x"
+            )
+            rule = f"weight must have {channels * prod(block)}{of_group}"
+            raise OperatorError(f"{where}: {rule}, got {self.group_channels}")
+        if is_blocked and not self.is_dense:
+            rule = f"output channels of a group must fill blocks of {self.lanes} where the result is in blocks"
+            raise OperatorError(f"{where}: {rule}, got {self.group_outputs}")
+        padded = self.blocks * self.lanes
+        is_padded = bias is not None and is_blocked and self.is_dense and same_shape(bias.shape, (padded,))
+        check_bias(where, bias, padded if is_padded else self.outputs)
 
 
 def lanes_of(group_outputs: int, dtype: str, target: Target) -> int:
@@ -141,7 +164,7 @@ def _geometry(
     lanes: int | None,
     target: Target | str,
 ) -> ConvGeometry:
-    """The geometry of a convolution of these operands; `lanes` are those of a packed weight."""
+    """The geometry of a convolution of these operands; `lanes` are the lanes of a packed weight."""
     check_number(_NAME, "x", x)
     count = at_least(_NAME, "groups", groups, 1)
     blocks, channels, *kernel_shape = static_extents(_NAME, "weight's extent", weight.shape)
@@ -160,8 +183,8 @@ def _geometry(
 
 
 def pad_image(x: te.Tensor, windows: Window, name: str) -> te.Tensor:
-    """The image padded as far as windows read; the image itself if no window leaves it."""
-    lanes = (0,) * (len(x.shape) - 4)
+    """The image padded as far as windows reach; the image itself if they need no padding."""
+    lanes = (0,) * (len(x.shape) - 2 - len(windows.size))
     pads = (0, 0, *windows.before, *lanes, 0, 0, *windows.overhang, *lanes)
     return pad(x, pads, name=name) if any(pads) else x
 
@@ -169,19 +192,17 @@ def pad_image(x: te.Tensor, windows: Window, name: str) -> te.Tensor:
 def _sums(
     image: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, geometry: ConvGeometry, block: int | None, name: str
 ) -> te.Tensor:
-    """[N, blocks, OH, OW, lanes]: the sums, with the bias; `block` is that of the image."""
+    """[N, blocks, OH, OW, lanes]: the sums, with the bias; `block` is the image's block size."""
     windows = geometry.windows
     ci = te.reduce_axis(geometry.group_channels, "ci")
     kh, kw = te.reduce_axis(windows.taps[0], "kh"), te.reduce_axis(windows.taps[1], "kw")
 
     def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
         channel = ci if geometry.groups == 1 else cb // geometry.group_blocks * geometry.group_channels + ci
-        taps = zip((oh, ow), (kh, kw), windows.strides, windows.dilations, strict=True)
-        y, x = (window * stride + tap * dilation for window, tap, stride, dilation in taps)
-        pixel = (n, channel, y, x) if block is None else (n, channel // block, y, x, channel % block)
-        product = to_accumulator(image[pixel]) * to_accumulator(weight[cb, ci, kh, kw, c])
-        start = None if bias is None else to_accumulator(geometry.of_channel(bias, cb, c))
-        return te.sum(product, axis=[ci, kh, kw], init=start)
+        place = windows.padded_position(0, oh, kh), windows.padded_position(1, ow, kw)
+        start = None if bias is None else geometry.of_channel(bias, cb, c)
+        pixel = image[at_channel(block, n, channel, *place)]
+        return sum_of_products(pixel, weight[cb, ci, kh, kw, c], (ci, kh, kw), start)
 
     shape = (image.shape[0], geometry.blocks, *windows.places, geometry.lanes)
     group = geometry.group_outputs if geometry.groups > 1 else 0
@@ -193,15 +214,13 @@ def result_in_layout(
 ) -> te.Tensor:
     """The sums plus a bias as `dtype`, [N, CO, OH, OW] or in the blocks of the sums."""
 
-    def with_bias(value: te.Value, channel: te.Value) -> te.Value:
-        return te.cast(dtype, value if bias is None else value + to_accumulator(bias[channel]))
-
     def in_blocks(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
-        value = total[n, cb, oh, ow, c]
-        return te.cast(dtype, value if bias is None else value + to_accumulator(geometry.of_channel(bias, cb, c)))
+        start = None if bias is None else geometry.of_channel(bias, cb, c)
+        return biased(total[n, cb, oh, ow, c], start, dtype)
 
     def plain(n: te.Value, co: te.Value, oh: te.Value, ow: te.Value) -> te.Value:
-        return with_bias(total[n, geometry.block_of(co), oh, ow, geometry.lane_of(co)], co)
+        sums = total[n, geometry.block_of(co), oh, ow, geometry.lane_of(co)]
+        return biased(sums, None if bias is None else bias[co], dtype)
 
     if is_blocked:
         return te.compute((*total.shape[:2], *geometry.windows.places, geometry.lanes), in_blocks, name)
@@ -214,7 +233,7 @@ def result_in_layout(
 def pack_conv2d(weight: Array, target: Target | str = "host", groups: int = 1, lanes: int | None = None) -> Array:
     """Packs a weight OIHW as "OIHW<lanes>o": [blocks, C / groups, KH, KW, lanes].
 
-    The last block of each group is padded with zeros. By default `lanes` are those of a vector.
+    The last block of each group is padded with zeros. By default `lanes` is the vector length.
     """
     check_weights("pack_conv2d", weight, "[CO, CI, KH, KW]")
     count = at_least("pack_conv2d", "groups", groups, 1)
@@ -241,7 +260,7 @@ def _packed_weight(weight: te.Tensor, geometry: ConvGeometry, name: str) -> te.T
 
 
 def _is_blocked(result_layout: str | None, block: int | None, geometry: ConvGeometry) -> bool:
-    """Whether the result is in blocks: by default, if the image is."""
+    """Whether the result is in blocks; by default if the image is."""
     if result_layout is None:
         return block is not None
     lanes = block_size(_NAME, "result_layout", result_layout, "NCHW", "c")
@@ -249,30 +268,3 @@ def _is_blocked(result_layout: str | None, block: int | None, geometry: ConvGeom
         rule = f"result_layout must be NCHW or NCHW{geometry.lanes}c, by the lanes of weight"
         raise OperatorError(f"{_NAME}: {rule}, got {result_layout}")
     return lanes is not None
-
-
-def _check_operands(
-    x: te.Tensor,
-    weight: te.Tensor,
-    bias: te.Tensor | None,
-    geometry: ConvGeometry,
-    block: int | None,
-    lanes: int | None,
-    is_blocked: bool,
-) -> None:
-    """Refuse operands whose dtypes or extents do not fit together."""
-    check_same_dtype(_NAME, x, weight, *([] if bias is None else [bias]))
-    channels = prod(static_extent(_NAME, f"extent {d} of x", x.shape[d]) for d in ((1,) if block is None else (1, 4)))
-    wanted = geometry.group_channels * geometry.groups
-    if channels != (wanted if block is None or geometry.groups > 1 else -(-wanted // block) * block):
-        rule = f"weight must have {channels} / {geometry.groups} input channels (those of x / groups)"
-        raise OperatorError(f"{_NAME}: {rule}, got {geometry.group_channels}")
-    if lanes is not None and weight.shape[0] != geometry.blocks:
-        rule = f"weight must have {geometry.blocks} blocks of {lanes} channels"
-        raise OperatorError(f"{_NAME}: {rule}, got {weight.shape[0]}")
-    if is_blocked and not geometry.is_dense:
-        rule = f"output channels of a group must fill blocks of {geometry.lanes} where the result is in blocks"
-        raise OperatorError(f"{_NAME}: {rule}, got {geometry.group_outputs}")
-    padded = geometry.blocks * geometry.lanes
-    is_padded = bias is not None and is_blocked and geometry.is_dense and same_shape(bias.shape, (padded,))
-    check_bias(_NAME, bias, padded if is_padded else geometry.outputs)

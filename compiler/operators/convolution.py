@@ -4,9 +4,8 @@
 `conv2d` and `depthwise_conv2d` are the fast forms over two dimensions. The stages of a direct
 sum: `<name>_pad` the padded input; `<name>_sum` the sums; `<name>` the result.
 
-A result of a transposed convolution gathers its terms. Of the taps of the kernel only every s-th, s
-= stride / gcd(stride, dilation), meets an input element; only those are summed, so that nothing is
-multiplied by the zeros between the input elements.
+A transposed convolution gathers the terms of each result. Only every s-th tap of the kernel, s =
+stride / gcd(stride, dilation), meets an input element, so inserted zeros are never multiplied.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from vdla.compiler.operators.checks import (
     static_extent,
     static_extents,
 )
-from vdla.compiler.operators.pad import pad
-from vdla.compiler.operators.results import result_name, to_accumulator
+from vdla.compiler.operators.conv2d import pad_image
+from vdla.compiler.operators.results import biased, result_name, sum_of_products, to_accumulator
 from vdla.compiler.operators.roles import OPERATOR
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.support.window import Window
@@ -55,18 +54,12 @@ def convolution(
     _check_direct(x, weight, bias, count)
     windows = windows_of(_DIRECT, x.shape[2:], weight.shape[2:], strides, pads, dilations)
     result = result_name(x, _DIRECT, name)
-    total = _direct_sums(_padded(x, windows, f"{result}_pad"), weight, windows, count, f"{result}_sum")
+    total = _direct_sums(pad_image(x, windows, f"{result}_pad"), weight, windows, count, f"{result}_sum")
 
     def value(*i: te.Value) -> te.Value:
-        return te.cast(x.dtype, total[i] if bias is None else total[i] + to_accumulator(bias[i[1]]))
+        return biased(total[i], None if bias is None else bias[i[1]], x.dtype)
 
     return te.compute(total.shape, value, result)
-
-
-def _padded(x: te.Tensor, windows: Window, name: str) -> te.Tensor:
-    """The input padded as far as windows read."""
-    pads = (0, 0, *windows.before, 0, 0, *windows.overhang)
-    return pad(x, pads, name=name) if any(pads) else x
 
 
 def _direct_sums(image: te.Tensor, weight: te.Tensor, windows: Window, groups: int, name: str) -> te.Tensor:
@@ -78,13 +71,8 @@ def _direct_sums(image: te.Tensor, weight: te.Tensor, windows: Window, groups: i
     def value(*i: te.Value) -> te.Value:
         n, k, *at = i
         channel = c if groups == 1 else k // outputs * channels + c
-        position = [
-            place * stride + tap * gap
-            for place, tap, stride, gap in zip(at, taps, windows.strides, windows.dilations, strict=True)
-        ]
-        return te.sum(
-            to_accumulator(image[(n, channel, *position)]) * to_accumulator(weight[(k, c, *taps)]), axis=[c, *taps]
-        )
+        position = [windows.padded_position(axis, *pair) for axis, pair in enumerate(zip(at, taps, strict=True))]
+        return sum_of_products(image[(n, channel, *position)], weight[(k, c, *taps)], [c, *taps])
 
     return te.compute((image.shape[0], weight.shape[0], *windows.places), value, name)
 
@@ -116,7 +104,7 @@ def _check_ranks(where: str, x: te.Tensor, weight: te.Tensor) -> tuple[int, list
 class _TapPhases:
     """One spatial dimension: result p sums tap `tap(p, t)` times input `source(p, t)` over t.
 
-    Terms count where tap and source are in range and p does not fall between input elements
+    A term is valid where tap and source are in range and p does not fall between input elements
     (`conditions`).
     """
 
@@ -144,7 +132,7 @@ class _TapPhases:
     def tap(self, p: te.Value, t: te.Operand) -> te.Value:
         """The t-th kernel tap k that solves k * dilation = p + pads_before modulo the stride.
 
-        It is the same for results a multiple of the stride apart.
+        Results a multiple of the stride apart have the same taps.
         """
         if self.spacing == 1:
             return te.as_value(t, _TRANSPOSED) + 0
@@ -196,7 +184,7 @@ def _transposed_sums(
 ) -> te.Tensor:
     """[N, CO, spatial..., stride, steps]: the sums, the last dimension in phases of the stride.
 
-    Neighbouring steps read neighbouring inputs. The last step may lie beyond the result; it is
+    Neighbouring steps read neighbouring inputs. The last step may exceed the result and is then
     never read.
     """
     channels, outs, last = x.shape[1] // groups, weight.shape[1], phases[-1]
@@ -227,8 +215,8 @@ def _interleave(
 
     def value(*i: te.Value) -> te.Value:
         *outer, p = i
-        one = total[(*outer, p % stride, p // stride)] if stride > 1 else total[(*outer, _ZERO, p)]
-        return te.cast(dtype, one if bias is None else one + to_accumulator(bias[i[1]]))
+        phase, step = (p % stride, p // stride) if stride > 1 else (_ZERO, p)
+        return biased(total[(*outer, phase, step)], None if bias is None else bias[i[1]], dtype)
 
     return te.compute(shape, value, name)
 
@@ -252,14 +240,8 @@ def _tap_phases(
 ) -> tuple[list[_TapPhases], list[int]]:
     """The taps along each spatial dimension, and the extents of the result."""
     where = _TRANSPOSED
-    steps, gaps = (
-        integers(where, "strides", strides, rank, 1),
-        integers(where, "dilations", dilations, rank, 1),
-    )
-    margins, added = (
-        integers(where, "pads", pads, 2 * rank, 0),
-        integers(where, "output_padding", extra, rank, 0),
-    )
+    steps, gaps = integers(where, "strides", strides, rank, 1), integers(where, "dilations", dilations, rank, 1)
+    margins, added = integers(where, "pads", pads, 2 * rank, 0), integers(where, "output_padding", extra, rank, 0)
     phases, extents = [], []
     spatial = static_extents(where, "spatial extent", x.shape[2:])
     for d in range(rank):

@@ -42,7 +42,7 @@ class ConvolutionPlan:
     """A convolution of [N, C, H, W] by [CO, C / groups, KH, KW] with one of the algorithms.
 
     `block` is the block of channels of x, None for a plain image; `weight_lanes` are the lanes of a
-    packed weight, None for those of a vector.
+    packed weight, None for the vector length.
     """
 
     algorithm: str
@@ -107,26 +107,13 @@ class ConvolutionPlan:
     ) -> te.Tensor:
         """The result [N, CO, OH, OW] or in blocks, of a packed weight and a packed bias."""
         windows, outputs = self.windows, self.weight_shape[0]
+        options = windows.strides, windows.pads, windows.dilations
         match self.algorithm:
             case "depthwise":
-                options = windows.strides, windows.pads, windows.dilations
                 return depthwise_conv2d(x, weight, bias, *options, self._layout, name)
             case "direct":
-                return conv2d(
-                    x,
-                    weight,
-                    bias,
-                    windows.strides,
-                    windows.pads,
-                    windows.dilations,
-                    self.groups,
-                    outputs,
-                    layout=self._layout,
-                    weight_layout=f"OIHW{self.lanes}o",
-                    result_layout=self.result_layout,
-                    target=self.target,
-                    name=name,
-                )
+                layouts = self._layout, f"OIHW{self.lanes}o", self.result_layout
+                return conv2d(x, weight, bias, *options, self.groups, outputs, *layouts, self.target, name)
         tile = _tile_of(self.algorithm)
         return winograd_conv2d(x, weight, bias, windows.pads, outputs, tile, self._layout, name)
 
@@ -145,12 +132,12 @@ def plan_convolution(
     result_layout: str | None = None,
     weight_lanes: int | None = None,
 ) -> ConvolutionPlan:
-    """The convolution for these shapes, of which `x_shape` is that of the plain image.
+    """The convolution for these shapes; `x_shape` is the shape of the plain image.
 
-    `algorithm` None chooses the fastest one that rounds about as well as direct sums: never
-    "winograd4", which does not. `layout` is that of x; by default the result has blocks if x has.
-    `result_layout` is "NCHW" or "blocks": those of the lanes of the weight, by default as many as a
-    vector has; a depthwise weight has those of x.
+    `algorithm` None chooses the fastest one that rounds about as well as direct sums, hence never
+    "winograd4". `layout` is the layout of x; by default the result has blocks if x has.
+    `result_layout` is "NCHW" or "blocks", which have the lanes of the weight: by default a vector,
+    for a depthwise weight the lanes of x.
     """
     where = "plan_convolution"
     _, channels, height, width = integers(where, "x_shape", x_shape, 4, 1)
@@ -196,8 +183,8 @@ def _applies(plan: ConvolutionPlan) -> bool:
         case "direct":
             return True
         case "depthwise":
-            one_each = plan.block is None or plan.weight_shape[0] == plan.groups
-            return plan.weight_shape[1] == 1 and same_layout and one_each
+            is_depthwise = plan.block is None or plan.weight_shape[0] == plan.groups
+            return plan.weight_shape[1] == 1 and same_layout and is_depthwise
     plain = (*windows.taps, *windows.strides, *windows.dilations) == (WINDOW, WINDOW, 1, 1, 1, 1)
     return plain and plan.groups == 1 and is_float(plan.dtype) and same_layout
 

@@ -45,7 +45,9 @@ def gather(x: te.Tensor, indices: te.Tensor, axis: int = 0, mode: str = "clip", 
 def gather_elements(
     x: te.Tensor, indices: te.Tensor, axis: int = 0, mode: str = "clip", name: str | None = None
 ) -> te.Tensor:
-    """For each position of `indices` the element of `x` there, but at the index along `axis`."""
+    """For each position of `indices` the element of `x` at that position, with the index along
+    `axis`.
+    """
     along = _check_and_axis("gather_elements", x, indices, mode, axis)
     check_rank("gather_elements", "indices", indices, len(x.shape), len(x.shape))
     for d, (extent, most) in enumerate(zip(indices.shape, x.shape, strict=True)):
@@ -73,8 +75,8 @@ def gather_nd(
         rule = f"the last extent of indices must be at most {len(x.shape) - shared}"
         raise OperatorError(f"gather_nd: {rule}, got {depth}")
     if not same_shape(x.shape[:shared], indices.shape[:shared]):
-        found = f"{shape_text(x.shape)} and {shape_text(indices.shape)}"
-        raise OperatorError(f"gather_nd: the first {shared} extents must be equal, got {found}")
+        shapes = f"{shape_text(x.shape)} and {shape_text(indices.shape)}"
+        raise OperatorError(f"gather_nd: the first {shared} extents must be equal, got {shapes}")
     points = len(indices.shape) - 1
 
     def value(*i: te.Value) -> te.Value:

@@ -22,7 +22,7 @@ def block_size(where: str, what: str, layout: object, plain: str, blocked: str) 
 
 
 def check_layout(where: str, what: str, tensor: te.Tensor, layout: str, block: int | None) -> None:
-    """Refuse a tensor whose rank or lanes are not those of its layout."""
+    """Refuse a tensor whose rank or lanes contradict its layout."""
     check_tensor(where, what, tensor)
     rank = sum(letter.isupper() for letter in layout) + (block is not None)
     if len(tensor.shape) != rank:
@@ -41,7 +41,9 @@ def image_block(where: str, x: te.Tensor, layout: object) -> int | None:
     return block
 
 
-def at_channel(block: int | None, n: te.Value, channel: te.Value, *place: te.Value) -> tuple[te.Value, ...]:
+def at_channel(
+    block: int | None, n: te.Value, channel: te.Value | te.ReduceAxis, *place: te.Value
+) -> tuple[te.Value | te.ReduceAxis, ...]:
     """The index of a channel of an image at a place."""
     if block is None:
         return (n, channel, *place)

@@ -49,8 +49,8 @@ def matmul(a: te.Tensor, b: te.Tensor, bias: te.Tensor | None = None, name: str 
 
     def value(*i: te.Value) -> te.Value:
         *at, m, n = i
-        left = a[(*_batch_index(a, at), m, k)]
-        return te.sum(to_accumulator(left) * to_accumulator(b[(*_batch_index(b, at), k, n)]), axis=k)
+        element = a[(*_batch_index(a, at), m, k)]
+        return te.sum(to_accumulator(element) * to_accumulator(b[(*_batch_index(b, at), k, n)]), axis=k)
 
     return _with_bias(a, bias, (*batch, a.shape[-2], b.shape[-1]), value, result_name(a, where, name))
 
@@ -88,7 +88,7 @@ def dense(
 def pack_dense(weight: Array, target: Target | str = "host", lanes: int | None = None) -> Array:
     """Packs a weight [N, K] as "OI<lanes>o": [N / lanes, K, lanes], padded with zeros.
 
-    By default `lanes` are those of a vector.
+    By default `lanes` is the vector length.
     """
     check_weights("pack_dense", weight, "[N, K]")
     lanes = lanes or target_of("pack_dense", target).lanes(storage_dtype(accumulator_dtype(str(weight.dtype))).itemsize)
@@ -115,19 +115,19 @@ def _with_bias(
 
 
 def _batch_index(tensor: te.Tensor, at: Sequence[te.Value]) -> tuple[te.Operand, ...]:
-    """The batch indices of an operand for those of the result."""
+    """The batch indices of an operand for the batch indices of the result."""
     extents = tensor.shape[:-2]
     indices = at[len(at) - len(extents) :]
     return tuple(0 if is_one(extent) else index for extent, index in zip(extents, indices, strict=True))
 
 
 def _check_operands(
-    where: str, a: te.Tensor, b: te.Tensor, bias: te.Tensor | None, k: te.Dim, other: te.Dim, features: te.Dim
+    where: str, a: te.Tensor, b: te.Tensor, bias: te.Tensor | None, k: te.Dim, weight_k: te.Dim, features: te.Dim
 ) -> None:
     """Refuse operands whose dtypes or extents do not fit together."""
     check_same_dtype(where, a, b, *([] if bias is None else [bias]))
-    if not same_extent(k, other):
-        text = f"{dim_text(k)} and {dim_text(other)}"
+    if not same_extent(k, weight_k):
+        text = f"{dim_text(k)} and {dim_text(weight_k)}"
         raise OperatorError(f"{where}: both operands must have the same K, got {text}")
     check_bias(where, bias, features)
 

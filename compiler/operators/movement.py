@@ -58,8 +58,8 @@ def reshape(x: te.Tensor, shape: Sequence[te.Dim], allowzero: bool = False, name
     """The elements of `x` in row-major order under another shape.
 
     One extent may be -1: it is computed from the others. 0 keeps the extent of `x`, unless
-    `allowzero`. A symbolic extent of `x` must stay an extent of the result, or be the one that -1
-    stands for.
+    `allowzero`. A symbolic extent of `x` must be an extent of the result, or the one inferred for
+    -1.
     """
     check_tensor("reshape", "x", x)
     target = _new_shape(x.shape, extents_of("reshape", "shape", shape), allowzero)
@@ -84,13 +84,13 @@ def _new_shape(old: Sequence[te.Dim], wanted: Sequence[te.Dim], allowzero: bool)
     if not shape or len(unknown) > 1 or any(isinstance(e, int) and e < -1 for e in shape):
         raise OperatorError(f"reshape: extents must be positive, 0, or once -1, {asked}")
     (total, symbols), (known, present) = _volume(old), _volume([e for e in shape if not _is_number(e, -1)])
-    left = symbols - present
-    if present - symbols or (left and (not unknown or left.total() > 1 or total != known)):
+    free = symbols - present
+    if present - symbols or (free and (not unknown or free.total() > 1 or total != known)):
         raise OperatorError(f"reshape: a symbolic extent must stay, {asked}")
     if total % known or (not unknown and total != known):
         raise OperatorError(f"reshape: the number of elements must stay, {asked}")
-    rest = next((e for e in old if isinstance(e, te.Value) and dim_text(e) in left), total // known)
-    return tuple(rest if d in unknown else extent for d, extent in enumerate(shape))
+    inferred = next((e for e in old if isinstance(e, te.Value) and dim_text(e) in free), total // known)
+    return tuple(inferred if d in unknown else extent for d, extent in enumerate(shape))
 
 
 def _is_number(extent: te.Dim, number: int) -> bool:
@@ -221,9 +221,9 @@ def concat(tensors: Sequence[te.Tensor], axis: int = 0, name: str | None = None)
     return te.compute(shape, value, result_name(tensors[0], "concat", name))
 
 
-def _check_joinable(first: te.Tensor, other: te.Tensor, along: int) -> None:
+def _check_joinable(first: te.Tensor, second: te.Tensor, along: int) -> None:
     """Refuse a tensor whose other extents differ from those of the first one."""
-    a, b = list(first.shape), list(other.shape)
+    a, b = list(first.shape), list(second.shape)
     if len(a) != len(b) or not same_shape(a[:along] + a[along + 1 :], b[:along] + b[along + 1 :]):
         text = f"{shape_text(a)} and {shape_text(b)}"
         raise OperatorError(f"concat: shapes must be equal except along axis {along}, got {text}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Normalisation of groups of elements to mean 0 and variance 1, then scale and bias.
 
-Moments are those of the distances from one element of the group, in two passes: a mean far above
-the spread then costs no digits. float16 and bfloat16 are computed in float32 and rounded once.
+Moments are computed from distances to one element of the group, in two passes: a mean far above the
+spread then costs no precision. float16 and bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def group_norm(
 class _Moments:
     """Mean, relative to the first element, and 1 / sqrt(variance + epsilon) of each group.
 
-    All three tensors are read at the first element of a group.
+    All three tensors are indexed by the first element of a group.
     """
 
     x: te.Tensor
@@ -169,8 +169,8 @@ class _Moments:
 def _moments(x: te.Tensor, axes: Sequence[int], epsilon: float, name: str) -> _Moments:
     """The moments of `x` along `axes`.
 
-    Neighbours of a far mean differ by few units in the last place: their distance is exact, their
-    sum would not be.
+    Elements close to a large mean differ by few units in the last place: their difference is exact,
+    their sum would not be.
     """
 
     def distance(*i: te.Value) -> te.Value:
@@ -202,7 +202,7 @@ def _group_index(axes: Sequence[int], i: Sequence[te.Value]) -> tuple[te.Value, 
 
 
 def _scale_and_shift(normal: te.Value, scale: te.Value | None, bias: te.Value | None) -> te.Value:
-    """normal * scale + bias; None leaves its step out."""
+    """normal * scale + bias; a parameter of None is skipped."""
     scaled = normal if scale is None else normal * scale
     return scaled if bias is None else scaled + bias
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pooling over any number of spatial dimensions: [N, C, spatial...] to [N, C, windows...].
 
-Options are ONNX's. Padding is never the maximum of a window, and counts in an average only with
+Options are ONNX's. Padding is ignored by a maximum, and counts in an average only with
 `count_include_pad`. `layout` "NCHW16c" is an image in blocks of 16 channels, [N, C / 16, H, W, 16],
 and a result in such blocks.
 """
@@ -68,7 +68,7 @@ def average_pool(
     layout: str = "NCHW",
     name: str | None = None,
 ) -> te.Tensor:
-    """The mean of each window; floats. Positions beyond the padding (`ceil_mode`) never count."""
+    """The mean of each window; floats. Positions beyond the padding (`ceil_mode`) are ignored."""
     where = "average_pool"
     check_float(where, "x", x)
     windows = _windows_of_pool(where, x, kernel_shape, strides, pads, dilations, ceil_mode, layout)
@@ -254,7 +254,7 @@ def _sum_of_pixels(x: te.Tensor, name: str) -> te.Tensor:
 
 
 def check_windows_cover_input(where: str, windows: Window) -> None:
-    """Refuse windows of which one covers no element of the input."""
+    """Refuse windows if one covers no element of the input."""
     for d in range(len(windows.size)):
         covers = windows.reads_image(d).any(axis=1)
         if not covers.all():
@@ -270,9 +270,9 @@ def reduce_windows(
     name: str,
     body: Body = to_accumulator,
 ) -> te.Tensor:
-    """The reduction of `body` of each window's elements, with `padding` outside of `x`.
+    """The reduction of `body` over each window, with `padding` outside `x`.
 
-    The dimensions of `x` behind those of the windows stay: the lanes of an image in blocks.
+    Dimensions of `x` behind the spatial ones stay: the lanes of an image in blocks.
     """
     taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(windows.taps)]
     last = 2 + len(taps)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantised addition: an integer pair of factors, one exact sum, one requantisation.
 
-The factors are the ratio of the scales of the operands as a fraction; the scale carries the rest:
-scale = a_scale / a_factor / y_scale = b_scale / b_factor / y_scale.
+The factors are the ratio of the scales of the operands as a fraction; the scale has the remaining
+factor: scale = a_scale / a_factor / y_scale = b_scale / b_factor / y_scale.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def qadd(
     largest = 255 * (abs(first) + abs(second))
 
     def value(*i: te.Value) -> te.Value:
-        left = (te.cast("int32", a[i]) - a_zero_point) * first
-        total = left + (te.cast("int32", b[i]) - b_zero_point) * second
+        term = (te.cast("int32", a[i]) - a_zero_point) * first
+        total = term + (te.cast("int32", b[i]) - b_zero_point) * second
         return requantise(total, factor, y_zero_point, dtype, largest, clip)
 
     return te.compute(a.shape, value, result_name(a, "qadd", name))

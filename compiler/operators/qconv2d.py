@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantised convolution: ONNX's QLinearConv of one group, with symmetric int8 weights.
 
-The stages: `<name>_data` the input padded, in groups or blocks of channels, left out where the dot
-product reads the image itself; `<name>_sum` the int32 sums; `<name>` the result. A result in NCHW
+The stages: `<name>_data` the input padded, in groups or blocks of channels, omitted if the dot
+product reads the image directly; `<name>_sum` the int32 sums; `<name>` the result. A result in NCHW
 is transposed from `<name>_rescaled`, with channels innermost. `pack_qconv2d` makes weight, bias and
 scale.
 """
@@ -25,7 +25,7 @@ from vdla.compiler.operators.quantisation import (
     packing_error,
 )
 from vdla.compiler.operators.quantised_weights import DotLayout, best_dot_layout
-from vdla.compiler.operators.results import result_name
+from vdla.compiler.operators.results import result_name, sum_of_products
 from vdla.compiler.operators.roles import DATA, OPERATOR, PLACED, RESCALED, RESULT
 from vdla.compiler.operators.windows import Ints, in_image, sampled_position, select_if, windows_of
 from vdla.compiler.target import Target
@@ -54,7 +54,7 @@ def qconv2d(
     """The convolution of uint8 or int8 `x` with a packed int8 weight; the result has `dtype`.
 
     `weight` is [CO / lanes, CI / group, KH, KW, lanes, group], as `pack_qconv2d` makes it for
-    `target`; its first `out_channels` are used, and `largest_sum`, its bound of the magnitude of
+    `target`; its first `out_channels` are used, and `largest_sum`, which bounds the magnitude of
     sums, makes rescaling cheaper. Results lie within `clip`. Padding has the value `x_zero_point`.
     `layout` "NCHW16c" is an image in blocks of 16 channels. `result_layout` is "NCHW" or "blocks",
     of as many channels as the weight has lanes; by default the result has blocks if x has.
@@ -65,14 +65,8 @@ def qconv2d(
     dot = best_dot_layout(target_of(where, target))
     packed = _packed_channels(where, x, block, weight, dot)
     channels = output_count(where, "out_channels", out_channels, packed)
-    requantisation = Requantisation(
-        scale=scale,
-        zero_point=y_zero_point,
-        dtype=dtype,
-        largest_sum=largest_sum,
-        clip=clip,
-        bias=None if in_blocks else bias,
-    )
+    start = None if in_blocks else bias
+    requantisation = Requantisation(scale, y_zero_point, dtype, largest_sum, clip, start)
     check_requantisation(where, bias, packed, requantisation)
     zero = check_zero_point(where, "x_zero_point", x_zero_point, x.dtype)
     windows = windows_of(where, x.shape[2:4], weight.shape[2:4], strides, pads, dilations)
@@ -93,7 +87,7 @@ def qconv2d(
 
 
 def _has_blocks(where: str, block: int | None, result_layout: str | None) -> bool:
-    """Whether the result is in blocks: by default, if the image is."""
+    """Whether the result is in blocks; by default if the image is."""
     if result_layout is None:
         return block is not None
     check_choice(where, "result_layout", result_layout, ("NCHW", "blocks"))
@@ -108,7 +102,7 @@ def _has_blocks(where: str, block: int | None, result_layout: str | None) -> boo
 def _data(x: te.Tensor, block: int | None, windows: Window, dot: DotLayout, zero_point: int, name: str) -> te.Tensor:
     """[N, C / L, H, W, L]: the image as the dot product reads it; L is a group for a plain image.
 
-    Padding channels may have any value: their weights are 0.
+    Padding channels hold arbitrary values: their weights are 0.
     """
     padding = te.const(zero_point + activation_shift(x.dtype, dot.data), dot.data)
     lanes = dot.group if block is None else block
@@ -136,9 +130,8 @@ def _sums(
     def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
         y, x = windows.padded_position(0, oh, r), windows.padded_position(1, ow, q)
         block, lane = (k, i) if groups == 1 else (k // groups, k % groups * dot.group + i)
-        left = te.cast("int32", data[n, block, y, x, lane])
-        product = left * te.cast("int32", weight[cb, k, r, q, c, i])
-        return te.sum(product, axis=[k, r, q, i], init=None if bias is None else bias[cb * dot.lanes + c])
+        start = None if bias is None else bias[cb * dot.lanes + c]
+        return sum_of_products(data[n, block, y, x, lane], weight[cb, k, r, q, c, i], (k, r, q, i), start, "int32")
 
     stages = {OPERATOR: "qconv2d", DATA: data.name, RESCALED: f"{name}_rescaled", RESULT: name}
     if bias is not None:
@@ -151,7 +144,7 @@ def _sums(
 
 
 def _packed_channels(where: str, x: te.Tensor, block: int | None, weight: te.Tensor, dot: DotLayout) -> int:
-    """The output channels of the weight, whose layout must be that of the data and the target."""
+    """The output channels of the weight, whose layout must fit the data and the target."""
     check_quantised(where, "x", x)
     blocks, inputs, _, _, *entry = packed_extents(where, weight, 6)
     channels = static_extent(where, "extent 1 of x", x.shape[1])

@@ -95,7 +95,7 @@ def _check_zero_point_of_sums(where: str, zero_point: int) -> None:
 
 
 def _packed_features(where: str, x: te.Tensor, weight: te.Tensor, layout: DotLayout) -> int:
-    """The outputs of the weight, whose layout must be that of the data and the target."""
+    """The outputs of the weight, whose layout must fit the data and the target."""
     check_rank(where, "x", x, 2, 2)
     check_quantised(where, "x", x)
     blocks, *entries = packed_extents(where, weight, 4)

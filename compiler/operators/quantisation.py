@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Affine quantisation: q represents (q - zero_point) * scale. Sums of products are int32.
 
-Requantisation is the machine's (`hardware/numerics.py`): the exact product of the sum and a float32
-scale, rounded half to even, plus the zero point, saturated.
+Requantisation matches the machine (`hardware/numerics.py`): the exact product of the sum and a
+float32 scale, rounded half to even, plus the zero point, saturated. A scale of int64 is a packed
+factor in fixed point instead (`hardware/fixed_point.py`), whose product is rounded as TensorFlow
+Lite does.
 """
 
 from __future__ import annotations
@@ -38,9 +40,13 @@ def requantise(
 ) -> te.Value:
     """An int32 sum as `dtype`, within `clip` as well; `largest_sum` bounds the sum's magnitude.
 
-    A float64 holds the product of 24 bits and a sum below 2**29 exactly; that of a greater sum may
-    be rounded to a half. Sums of up to 2**24 are numbers of float32: products are rounded once.
+    A float64 holds the product of a 24-bit scale and a sum below 2**29 exactly; with a greater sum
+    it may be rounded to a tie. Sums up to 2**24 are exact in float32, so that products are rounded
+    once.
     """
+    if scale.dtype == "int64":
+        low, high = limits(dtype) if clip is None else clip
+        return te.cast(dtype, te.clip(scale_fixed_point(total, scale) + zero_point, int(low), int(high)))
     if largest_sum is not None and largest_sum <= _EXACT_IN_FLOAT32:
         low, high = limits(dtype) if clip is None else clip
         bounds = float(low - zero_point), float(high - zero_point)
@@ -48,6 +54,18 @@ def requantise(
     rounded = te.round(te.cast("float64", total) * te.cast("float64", scale))
     result = te.cast(dtype, rounded + float(zero_point))
     return result if clip is None else te.clip(result, *clip)
+
+
+def scale_fixed_point(total: te.Value, scale: te.Value) -> te.Value:
+    """An int32 sum times a packed fixed-point factor, as int64; rounded half up, then half away
+    from zero.
+    """
+    multiplier, left, right, first = scale & 0x7FFF_FFFF, (scale >> 32) & 0xFF, (scale >> 40) & 0xFF, scale >> 48
+    one = te.const(1, "int64")
+    high = ((te.cast("int64", total) << left) * multiplier + (one << (first + 30))) >> (first + 31)
+    half = (one << right) >> 1
+    below_zero = (high >> 63) & te.minimum(right, 1)
+    return (high + half - below_zero) >> right
 
 
 def convert_activation(value: te.Value, dtype: str) -> te.Value:
@@ -99,7 +117,8 @@ def check_vector(where: str, what: str, tensor: te.Tensor, extent: int, dtype: s
 
 @dataclass(frozen=True, slots=True)
 class Requantisation:
-    """What makes results of int32 sums: the arguments of `requantise`, with a scale a channel.
+    """The requantisation of int32 sums: the arguments of `requantise`, with one scale for each
+    channel.
 
     A `bias` is added first.
     """
@@ -119,14 +138,15 @@ class Requantisation:
     def results(
         self, total: te.Tensor, channel: Callable[..., te.Value], name: str, stage: Mapping[str, str] | None = None
     ) -> te.Tensor:
-        """The results of a tensor of sums, whose `channel` is a function of the index."""
+        """The results of a tensor of sums; `channel` maps an index to its channel."""
         return te.compute(total.shape, lambda *i: self.result(total[i], channel(*i)), name, stage)
 
 
 def check_requantisation(where: str, bias: te.Tensor, channels: int, requantisation: Requantisation) -> None:
     """Refuse a bias, scale, zero point, clip or result dtype that `requantise` cannot use."""
     check_vector(where, "bias", bias, channels, "int32")
-    check_vector(where, "scale", requantisation.scale, channels, "float32")
+    is_fixed = requantisation.scale.dtype == "int64"
+    check_vector(where, "scale", requantisation.scale, channels, "int64" if is_fixed else "float32")
     check_choice(where, "dtype", requantisation.dtype, QUANTISED)
     check_zero_point(where, "y_zero_point", requantisation.zero_point, requantisation.dtype)
     check_clip(where, requantisation.clip, requantisation.dtype)
@@ -142,7 +162,7 @@ def packed_extents(where: str, weight: te.Tensor, rank: int) -> tuple[int, ...]:
 
 
 def packing_error(where: str, weight: te.Tensor, wanted: str, packer: str) -> OperatorError:
-    """The error for a weight in another layout than that of `packer`."""
+    """The error for a weight that `packer` did not make."""
     return OperatorError(f"{where}: weight must be {wanted}, got {_type_text(weight)}; {packer} packs it for a target")
 
 

@@ -51,7 +51,7 @@ class WindowLayout:
         return -(-window.taps[1] // self.taps)
 
     def columns(self, window: Window, places: int) -> int:
-        """The columns of the data that the taps of `places` in a row read."""
+        """The number of columns read by the taps of `places` results in a row."""
         return (places - 1) * window.strides[1] + (self.groups(window) * self.taps - 1) * window.dilations[1] + 1
 
 
@@ -64,7 +64,7 @@ class PackedWeights:
 
     weight: Array
     bias: npt.NDArray[np.int32]
-    scale: npt.NDArray[np.float32]
+    scale: Array
     largest_sum: int
 
 
@@ -144,7 +144,7 @@ def pack_qdepthwise_conv2d(
 ) -> PackedWeights:
     """An int8 weight [C, 1, KH, KW], scales and an int32 bias [C], packed for `qdepthwise_conv2d`.
 
-    `strides`, `dilations` and `layout` must be those of the operator. The packed weight is [C, KH,
+    `strides`, `dilations` and `layout` must equal the operator's. The packed weight is [C, KH,
     groups, taps], or [C / lanes, KH, groups, lanes, taps] for an image in blocks; rows and channels
     are padded with zeros.
     """
@@ -217,7 +217,7 @@ def pad_to_multiples(array: Array, multiples: tuple[int, ...]) -> Array:
 def _fold_zero_point(
     where: str, weight: Array, bias: Array | None, zero_point: int, x_dtype: str, data: str
 ) -> npt.NDArray[np.int32]:
-    """The bias less the contribution of zero point and shift of the data to each sum, in int32."""
+    """The bias minus the contribution of the data's zero point and shift to each sum, in int32."""
     check_choice(where, "x_dtype", x_dtype, QUANTISED)
     offset = check_zero_point(where, "x_zero_point", zero_point, x_dtype) + activation_shift(x_dtype, data)
     sums = weight.astype(np.int64).sum(axis=tuple(range(1, weight.ndim)))
@@ -235,13 +235,14 @@ def _largest_sum(weight: Array, bias: npt.NDArray[np.int32], x_dtype: str, data:
     return int(max(np.abs(highest).max(), np.abs(lowest).max()))
 
 
-def _channel_scale(where: str, scale: Array, weight: Array, lanes: int) -> npt.NDArray[np.float32]:
+def _channel_scale(where: str, scale: Array, weight: Array, lanes: int) -> Array:
     """The scale of each channel, padded to whole lanes."""
-    given = _finite_float32(where, scale)
+    is_fixed = isinstance(scale, np.ndarray) and scale.dtype == np.int64
+    given = scale if is_fixed else _finite_float32(where, scale)
     if given.shape not in ((), (1,), (len(weight),)):
         raise OperatorError(f"{where}: scale must be one number or {len(weight)}, got shape {list(given.shape)}")
     scales = np.broadcast_to(given.reshape(-1), (len(weight),))
-    return np.asarray(pad_to_multiples(scales, (lanes,)), np.float32)
+    return pad_to_multiples(scales, (lanes,))
 
 
 def _finite_float32(where: str, scale: Array) -> npt.NDArray[np.float32]:

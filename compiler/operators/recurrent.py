@@ -8,7 +8,7 @@ after each step.
 
 With `lengths`, row n of the batch ends after lengths[n] steps: its state stays, and its results of
 later steps are 0. `activations` replace the sigmoids and hyperbolic tangents, in ONNX's order;
-`clip` limits what they are applied to.
+`clip` limits their arguments.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ class _Layer:
         )
 
     def state(self, what: str, value: _Element, t: te.Value, before: te.Tensor) -> te.Tensor:
-        """The stage that computes a new state: [N, H]; that of a row that has ended stays."""
+        """The stage that computes a new state [N, H]; rows that have ended keep theirs."""
         lengths = self.lengths
         if lengths is None:
             return self.stage(what, lambda n, j: te.cast(self.x.dtype, value(n, j)))

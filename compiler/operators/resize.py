@@ -132,7 +132,7 @@ def _resize_axes(
 
 
 def _is_unchanged(extent: te.Dim, entry: object, is_scale: bool) -> bool:
-    """Whether a dimension keeps its extent: a scale of 1, or its own symbol."""
+    """Whether a dimension keeps its extent, by a scale of 1 or the same symbol."""
     if is_scale:
         return isinstance(entry, int | float | Fraction) and not isinstance(entry, bool) and entry == 1
     return isinstance(entry, te.Value) and same_extent(entry, extent)

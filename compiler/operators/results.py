@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of results, and the dtype in which they are accumulated."""
+"""Names of results, and sums of products in the dtype in which they are accumulated."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
 
 from vdla.compiler import te
 from vdla.compiler.ir import SMALL_FLOATS
@@ -20,3 +23,21 @@ def accumulator_dtype(dtype: str) -> str:
 def to_accumulator(value: te.Value) -> te.Value:
     """`value` in its `accumulator_dtype`."""
     return te.cast(accumulator_dtype(value.dtype), value)
+
+
+def sum_of_products(
+    x: te.Value,
+    weight: te.Value,
+    axes: Sequence[te.ReduceAxis],
+    start: te.Value | None = None,
+    dtype: str | None = None,
+) -> te.Value:
+    """The sum over axes, from `start` on, in `dtype`, by default the `accumulator_dtype`."""
+    accumulate = to_accumulator if dtype is None else partial(te.cast, dtype)
+    first = None if start is None else accumulate(start)
+    return te.sum(accumulate(x) * accumulate(weight), axis=[*axes], init=first)
+
+
+def biased(total: te.Value, bias: te.Value | None, dtype: str) -> te.Value:
+    """A sum plus a bias, if there is one, as `dtype`."""
+    return te.cast(dtype, total if bias is None else total + to_accumulator(bias))

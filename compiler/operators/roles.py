@@ -12,9 +12,9 @@ from typing import NewType
 Role = NewType("Role", str)
 
 OPERATOR = "operator"  # the key whose value names the schedule; such a stage is never inlined
-PLACED = {OPERATOR: "placed"}  # a stage that the schedule of the sums places
+PLACED = {OPERATOR: "placed"}  # a stage placed by the schedule of the sums
 
-REPACKED = {OPERATOR: "repacked"}  # a stage of its own that changes the layout of an image
+REPACKED = {OPERATOR: "repacked"}  # a separate stage that changes the layout of an image
 
 # Stages around the sums.
 DATA = Role("data")  # the input as the kernel reads it: padded, regrouped

@@ -69,7 +69,7 @@ def in_image(window: Window, position: Sequence[te.Value], extents: Sequence[int
 
 
 def select_if(conditions: Sequence[te.Value], element: te.Value, otherwise: te.Value) -> te.Value:
-    """An element where all conditions hold, which may be none."""
+    """An element where all conditions hold, which may be an empty list."""
     return te.select(te.all_of(*conditions), element, otherwise) if conditions else element
 
 

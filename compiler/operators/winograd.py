@@ -27,21 +27,17 @@ from vdla.compiler import te
 from vdla.compiler.ir import Array, is_float
 from vdla.compiler.operators.checks import (
     OperatorError,
-    check_bias,
     check_float,
     check_rank,
-    check_same_dtype,
     check_weights,
     integer,
-    same_shape,
-    static_extent,
     static_extents,
     target_of,
 )
 from vdla.compiler.operators.conv2d import ConvGeometry, lanes_of, result_in_layout
 from vdla.compiler.operators.layouts import block_size, check_layout
 from vdla.compiler.operators.pad import pad
-from vdla.compiler.operators.results import result_name, to_accumulator
+from vdla.compiler.operators.results import result_name, sum_of_products, to_accumulator
 from vdla.compiler.operators.roles import OPERATOR, PLACED
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
@@ -117,7 +113,7 @@ def winograd_conv2d(
     check_layout(_NAME, "x", x, layout, block)
     transform = _transform(_NAME, tile)
     geometry = _geometry(x, weight, transform, pads, out_channels)
-    _check_operands(x, weight, bias, geometry, block)
+    geometry.check_operands(_NAME, x, weight, bias, is_blocked=block is not None)
     result = result_name(x, _NAME, name)
     data = _transform_data(x, transform, geometry, result)
     total = _transform_products(_products(data, weight, f"{result}_product"), transform, result)
@@ -127,7 +123,7 @@ def winograd_conv2d(
 def pack_winograd(weight: Array, tile: int = 4, target: Target | str = "host", lanes: int | None = None) -> Array:
     """A weight [CO, C, 3, 3] transformed for a tile t: [t + 2, t + 2, CO / lanes, C, lanes].
 
-    By default `lanes` are those of a vector.
+    By default `lanes` is the vector length.
     """
     where = "pack_winograd"
     transform = _transform(where, tile)
@@ -176,7 +172,7 @@ def _products(data: te.Tensor, weight: te.Tensor, name: str) -> te.Tensor:
     def value(*indices: te.Value) -> te.Value:
         n, i, j, cb, th, tw, c = indices
         place = (n, i, j, ci, th, tw) if lanes is None else (n, i, j, ci // lanes, th, tw, ci % lanes)
-        return te.sum(data[place] * to_accumulator(weight[i, j, cb, ci, c]), axis=ci)
+        return sum_of_products(data[place], weight[i, j, cb, ci, c], [ci])
 
     shape = (*data.shape[:3], weight.shape[2], *data.shape[4:6], weight.shape[4])
     return te.compute(shape, value, name, {OPERATOR: _NAME})
@@ -248,16 +244,3 @@ def _geometry(
         raise OperatorError(f"{_NAME}: out_channels must be in 1..{most}, the channels of weight, got {outputs}")
     windows = windows_of(_NAME, x.shape[2:4], (WINDOW, WINDOW), 1, pads)
     return ConvGeometry(windows, 1, extents[3], outputs, extents[4])
-
-
-def _check_operands(
-    x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, geometry: ConvGeometry, block: int | None
-) -> None:
-    """Refuse operands whose dtypes or extents do not fit together."""
-    check_same_dtype(_NAME, x, weight, *([] if bias is None else [bias]))
-    channels = static_extent(_NAME, "extent 1 of x", x.shape[1]) * (block or 1)
-    if -(-geometry.group_channels // (block or 1)) * (block or 1) != channels:
-        raise OperatorError(f"{_NAME}: weight must have {channels} input channels, as x, got {geometry.group_channels}")
-    padded = (geometry.blocks * geometry.lanes,)
-    is_padded = block is not None and bias is not None and same_shape(bias.shape, padded)
-    check_bias(_NAME, bias, padded[0] if is_padded else geometry.outputs)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The lower bound on the cycles of a workload: multiply-accumulates at peak rate, or bytes at the
-peak rate of the channel that needs longer. Reads and writes have channels of their own, so their
-cycles are never added.
+peak rate of the slower channel. Reads and writes have separate channels, so their cycles are never
+added.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class MachineBound:
 
     @staticmethod
     def of(config: Config, macs: int, read_bytes: int, written_bytes: int, macs_per_cycle: int = 0) -> MachineBound:
-        """The bound of so many multiply-accumulates and bytes, by default at the rate of the GEMM.
+        """The bound of a number of multiply-accumulates and bytes, by default at the rate of the
+        GEMM.
 
         Reads use all ports of the machine, writes the first one.
         """
@@ -51,7 +52,7 @@ class MachineBound:
 
     @property
     def limited_by(self) -> str:
-        """What decides: `compute`, `reads` or `writes`."""
+        """The bottleneck: `compute`, `reads` or `writes`."""
         limits = {"compute": self.compute_cycles, "reads": self.read_cycles, "writes": self.write_cycles}
         return max(limits, key=limits.__getitem__)
 
@@ -59,10 +60,10 @@ class MachineBound:
 def bound(layer: Workload, config: Config, raw: bool = False) -> MachineBound:
     """The bound of a workload, with int32 results if they are `raw`.
 
-    Products with the zeros around the image are not needed. Each weight, each output and each input
-    byte that any output reads is moved once. Input channels that do not fill one block are not
-    rounded up, since several kernel positions can share the block. Depthwise convolutions run on
-    the vector unit, with one multiplier for each result of a cycle.
+    Multiply-accumulates with padding are excluded. Each weight, each output and each input byte in
+    use is moved once. Input channels that do not fill one block are not rounded up, since several
+    kernel positions can share the block. Depthwise convolutions run on the vector unit, which has
+    one multiplier for each result of a cycle.
     """
     depthwise = layer.operator == "depthwise_conv2d"
     batch, ins, outs = _padded_sizes(layer, config)
@@ -96,7 +97,7 @@ def _sizes(layer: Workload) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _reads(layer: Workload, size: int, out_size: int) -> Ints:
-    """The rows (or columns) of the image that outputs read, once for every read."""
+    """The number of reads of image rows (or columns) by outputs."""
     taps = np.arange(layer.kernel)
     if layer.operator == "conv2d_transpose":
         row = np.arange(size)[:, None]

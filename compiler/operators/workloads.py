@@ -13,12 +13,12 @@ from vdla.support.suggest import did_you_mean
 
 
 class WorkloadError(Error, ValueError):
-    """An unknown name of a workload."""
+    """An unknown workload name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One operator: `kernel`, `strides` and `pads` are the same in both directions."""
+    """One operator; `kernel`, `strides` and `pads` are equal in both directions."""
 
     name: str
     operator: str

@@ -61,8 +61,8 @@ def _chain(loop: ir.For, where: str) -> tuple[list[ir.For], ir.Block]:
         loops.append(stmt)
         stmt = stmt.body
     if not isinstance(stmt, ir.Block):
-        found = f"{content_text(loops[-1])} inside {loops[-1].var}"
-        raise ScheduleError(f"{where}: the loop must hold one block, got {found}")
+        content = f"{content_text(loops[-1])} inside {loops[-1].var}"
+        raise ScheduleError(f"{where}: the loop must hold one block, got {content}")
     return loops, stmt
 
 
@@ -122,14 +122,14 @@ def check_tensorized(fn: ir.Function, where: str, known: CheckedSteps) -> Checke
 
 def steps_of(fn: ir.Function) -> dict[str, tuple[Match, Step]]:
     """The blocks tensorized for the accelerator, in program order."""
-    tree, found = tree_of(fn.body), dict[str, tuple[Match, Step]]()
+    tree, steps = tree_of(fn.body), dict[str, tuple[Match, Step]]()
     for name, block in tree.blocks.items():
         match: Match | None = block.annotations.get("intrinsic")
         if match is not None and match.intrinsic.target == "vdla":
             around = tree.path(tree.block_at[name])
             nest = next((stmt for stmt in around if isinstance(stmt, ir.For) and "tensorize" in stmt.annotations), None)
-            found[block.name] = match, (nest, tuple(fn.buffers.get(name) for name in match.buffers.values()))
-    return found
+            steps[block.name] = match, (nest, tuple(fn.buffers.get(name) for name in match.buffers.values()))
+    return steps
 
 
 def _same(old: Step, new: Step) -> bool:

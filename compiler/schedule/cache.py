@@ -83,8 +83,8 @@ def reindex(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir.Fu
 def _index_axes(block: ir.Block, indices: Indices) -> list[ir.Axis]:
     """The axes that an index depends on, reduce axes first."""
     used = set().union(*(var_names(index) for index in indices))
-    found = [axis for axis in block.axes if axis.var in used]
-    return sorted(found or list(block.axes[:1]), key=lambda axis: axis.kind is not ir.AxisKind.REDUCE)
+    axes = [axis for axis in block.axes if axis.var in used]
+    return sorted(axes or list(block.axes[:1]), key=lambda axis: axis.kind is not ir.AxisKind.REDUCE)
 
 
 def _check_inside(fn: ir.Function, buffer: ir.Buffer, axes: list[ir.Axis], indices: Indices, where: str) -> None:
@@ -148,8 +148,10 @@ def _axis_names(fn: ir.Function, indices: Indices) -> list[str]:
     names, symbols = Names(fn.scalars), set(fn.scalars)
     result: list[str] = []
     for dimension, index in enumerate(indices):
-        own = [name for term in linear(index).terms if isinstance(term, ir.Var) and (name := term.name) not in symbols]
-        name = own[0] if own else f"vi{dimension}"
+        axis_names = [
+            name for term in linear(index).terms if isinstance(term, ir.Var) and (name := term.name) not in symbols
+        ]
+        name = axis_names[0] if axis_names else f"vi{dimension}"
         result.append(names.fresh(name if name not in names else f"{name}{dimension}", "v"))
     return result
 

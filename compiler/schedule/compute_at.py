@@ -65,8 +65,8 @@ def compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
     readers = readers_of_any(leaves(fn), set(buffers))
     outside = [reader.name for reader in readers if loop not in [step.var for step in reader.loops]]
     if outside or not readers:
-        found = f"{', '.join(outside)} outside" if outside else "none"
-        raise ScheduleError(f"{where}: every reader of {', '.join(buffers)} must lie inside {loop}, got {found}")
+        place = f"{', '.join(outside)} outside" if outside else "none"
+        raise ScheduleError(f"{where}: every reader of {', '.join(buffers)} must lie inside {loop}, got {place}")
     without = remove_at(fn, leaf.path)
     if loop not in loop_names(without):
         raise ScheduleError(f"{where}: the loop must lie around a reader, got a loop of {block} alone")
@@ -88,11 +88,11 @@ def compute_for_readers(
     shared = any(fn.buffers[buffer].scope == "shared" for buffer in buffers)
     outer = {step.var for step in around if not (shared and step.annotations.get(THREAD) in THREAD_AXES)}
     ranges = domains_of(fn)
-    needs = [region_read(found, fn.buffers[b], outer, ranges) for b in buffers if (found := readers_of(order, b))]
+    needs = [region_read(readers, fn.buffers[b], outer, ranges) for b in buffers if (readers := readers_of(order, b))]
     spans = [union(dimension, ranges) for dimension in zip(*needs, strict=True)]
-    own = [axis for axis in block.axes if axis.kind is not ir.AxisKind.REDUCE]
-    scanned = {axis.var for axis in own if axis.kind is ir.AxisKind.SCAN}
-    by_axis = {a.var: s if a.var in scanned else s.full(ranges) for a, s in zip(own, spans, strict=True)}
+    axes = [axis for axis in block.axes if axis.kind is not ir.AxisKind.REDUCE]
+    scanned = {axis.var for axis in axes if axis.kind is ir.AxisKind.SCAN}
+    by_axis = {a.var: s if a.var in scanned else s.full(ranges) for a, s in zip(axes, spans, strict=True)}
     if placed is not None:
         check_step(placed, by_axis, outer, where)
     readers = readers_of_any(order, set(buffers))
@@ -157,8 +157,8 @@ def _check_outputs(fn: ir.Function, block: str, where: str) -> None:
         for dimension, (span, extent) in enumerate(zip(made, fn.buffers[store.buffer].shape, strict=True)):
             full = full_span(extent)
             if not span.covers(full, ranges):
-                found = difference_text(store.buffer, dimension, span, full)
-                raise ScheduleError(f"{where}: {block} must compute all of its output there, got {found}")
+                difference = difference_text(store.buffer, dimension, span, full)
+                raise ScheduleError(f"{where}: {block} must compute all of its output there, got {difference}")
 
 
 def _producers_under(fn: ir.Function, consumer: LeafBlock, loop: str) -> list[LeafBlock]:
@@ -196,9 +196,9 @@ def _is_apart(
     Two axes moved by one loop would visit only a diagonal, unless they are two dimensions of one
     producer.
     """
-    own = {name for term in span.offset.terms for name in var_names(term)}
+    names = {name for term in span.offset.terms for name in var_names(term)}
     for axis, other in spans.items():
-        shared = own & {name for term in other.offset.terms for name in var_names(term)}
+        shared = names & {name for term in other.offset.terms for name in var_names(term)}
         apart = sources[axis][0] == source[0] and sources[axis][1] != source[1]
         if shared and not apart:
             return False

@@ -39,8 +39,8 @@ def _once_over(fn: ir.Function, block: str, loop: str) -> ir.Function:
         raise ScheduleError(f"{where}: the loop must be one of {', '.join(around)}, got {loop!r}")
     for axis, value in leaf.values.items():
         if loop in var_names(value):
-            found = f"{axis} = {expr_text(value)}"
-            raise ScheduleError(f"{where}: the region must not depend on the loop, got {found}")
+            value_text = f"{axis} = {expr_text(value)}"
+            raise ScheduleError(f"{where}: the region must not depend on the loop, got {value_text}")
     check_only_writer(fn, leaf, where)
     conditions = [_in_first_iteration(condition, loop, where) for condition in conjuncts(leaf.block.predicate)]
     predicate = predicate_of([*conditions, first_iteration(loop)])

@@ -39,24 +39,26 @@ def _full_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
     """`full_extent` for one axis."""
     where = f"full_extent of {block} over {axis}"
     path = block_path(fn, block, where)
-    found = block_at(path)
-    spatial = [a.var for a in found.axes if a.kind is ir.AxisKind.SPATIAL]
+    target_block = block_at(path)
+    spatial = [a.var for a in target_block.axes if a.kind is ir.AxisKind.SPATIAL]
     if axis not in spatial:
         raise ScheduleError(f"{where}: the axis must be one of {', '.join(spatial)}, got {axis!r}")
-    values = {a.var: value for a, value in found.bindings}
+    values = {a.var: value for a, value in target_block.bindings}
     loop = values[axis]
     others = set().union(*(var_names(v) for a, v in values.items() if a != axis))
     around = {step.var: step for step in loops_on(path)}
     if not isinstance(loop, ir.Var) or loop.name in others or loop.name not in around:
         raise ScheduleError(f"{where}: the axis must be driven by a loop of its own, got {expr_text(loop)}")
-    own = around[loop.name]
-    if any(isinstance(s, ir.Block) and s is not found for s in ir.walk(own)):
-        raise ScheduleError(f"{where}: the loop {own.var} must hold no other block, got {content_text(own)}")
+    outer_loop = around[loop.name]
+    if any(isinstance(s, ir.Block) and s is not target_block for s in ir.walk(outer_loop)):
+        raise ScheduleError(
+            f"{where}: the loop {outer_loop.var} must hold no other block, got {content_text(outer_loop)}"
+        )
     leaf = leaf_at(path)
     check_only_writer(fn, leaf, where)
-    kept = [c for c in conjuncts(found.predicate) if loop.name not in var_names(c)]
-    fn = replace_at(fn, path, replace(found, predicate=predicate_of(kept)))
-    position = path.index(own)
+    kept = [c for c in conjuncts(target_block.predicate) if loop.name not in var_names(c)]
+    fn = replace_at(fn, path, replace(target_block, predicate=predicate_of(kept)))
+    position = path.index(outer_loop)
     path = block_path(fn, block, where)[: position + 1]
     inner = path[position]
     assert isinstance(inner, ir.For)

@@ -60,8 +60,10 @@ def inline(fn: ir.Function, block: str) -> ir.Function:
 def _check_size(fn: ir.Function, reader: str, where: str) -> None:
     """Refuse a reader whose expression becomes too large."""
     block = block_at(block_path(fn, reader, where))
-    found = [*stores(block), *init_stores(block)]
-    for broken in filter(None, (size_violation(expr) for store in found for expr in (store.value, *store.indices))):
+    all_stores = [*stores(block), *init_stores(block)]
+    for broken in filter(
+        None, (size_violation(expr) for store in all_stores for expr in (store.value, *store.indices))
+    ):
         raise ScheduleError(f"{where}: the value of {reader} {broken}")
 
 

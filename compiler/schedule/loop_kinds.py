@@ -211,10 +211,10 @@ def _check_static(loop: ir.For, where: str) -> None:
 def _check_roles(fn: ir.Function, loop: str, where: str, allowed: tuple[str, ...]) -> None:
     """Refuse a loop that has another role for a block inside."""
     for block in outermost_blocks(loop_at(loop_path(fn, loop, where)).body):
-        found = role(block, loop)
-        if found not in allowed:
+        kind = role(block, loop)
+        if kind not in allowed:
             rule = f"the loop must be {' or '.join(a for a in allowed if a != 'unused')} in block {block.name}"
-            raise ScheduleError(f"{where}: {rule}, got {found}")
+            raise ScheduleError(f"{where}: {rule}, got {kind}")
 
 
 def _with_kind(fn: ir.Function, loop: str, kind: ir.LoopKind, where: str) -> ir.Function:

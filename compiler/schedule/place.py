@@ -31,8 +31,8 @@ def movable_leaf(fn: ir.Function, name: str, where: str) -> LeafBlock:
     path = block_path(fn, name, where)
     block = block_at(path)
     check_not_blockized(path, "moved", where)
-    own = tuple(ir.Var(axis.var) for axis in block.axes if axis.kind is not ir.AxisKind.REDUCE)
-    if any(store.indices != own for store in stores(block)):
+    axis_vars = tuple(ir.Var(axis.var) for axis in block.axes if axis.kind is not ir.AxisKind.REDUCE)
+    if any(store.indices != axis_vars for store in stores(block)):
         raise ScheduleError(f"{where}: the block must compute one element at its spatial axes, got {name}")
     for other in leaves(fn):
         if other.name != name and written_buffers(other.block) & written_buffers(block):
@@ -106,9 +106,9 @@ def check_step(leaf: LeafBlock, spans: Mapping[str, Span], outer: Collection[str
                 raise ScheduleError(f"{where}: {rule}, got a place outside")
             span = spans.get(axis.var)
             if span is None or span.extent != ONE or span.first != linear(step):
-                found = "all" if span is None else expr_text(span.first.expr())
+                text = "all" if span is None else expr_text(span.first.expr())
                 raise ScheduleError(
-                    f"{where}: {leaf.name} must compute the step {expr_text(linear(step).expr())} there, got {found}"
+                    f"{where}: {leaf.name} must compute the step {expr_text(linear(step).expr())} there, got {text}"
                 )
 
 

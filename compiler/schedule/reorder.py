@@ -54,8 +54,8 @@ def _check_perfect(where: str, between: tuple[ir.Stmt, ...]) -> None:
     for above, stmt in pairwise(between):
         if not isinstance(stmt, ir.For):
             loop = above.var if isinstance(above, ir.For) else ""
-            found = content_text(above) if isinstance(above, ir.For) else "a block"
-            raise ScheduleError(f"{where}: only one loop must lie directly inside {loop}, got {found}")
+            content = content_text(above) if isinstance(above, ir.For) else "a block"
+            raise ScheduleError(f"{where}: only one loop must lie directly inside {loop}, got {content}")
 
 
 def _permuted(chain: list[ir.For], loops: tuple[str, ...]) -> ir.Stmt:

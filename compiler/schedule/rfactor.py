@@ -103,12 +103,12 @@ def _factoring_of(fn: ir.Function, loop: str, axis: int, where: str) -> _Factori
     around = [leaf for leaf in leaves(fn) if loop in [step.var for step in leaf.loops]]
     mine = [leaf for leaf in around if role(leaf.block, loop) == "reduce"]
     if len(mine) != 1 or mine[0].block.init is None:
-        found = ", ".join(f"{role(leaf.block, loop)} in block {leaf.name}" for leaf in around)
-        raise ScheduleError(f"{where}: one block must reduce over the loop from an init, got {found}")
+        roles = ", ".join(f"{role(leaf.block, loop)} in block {leaf.name}" for leaf in around)
+        raise ScheduleError(f"{where}: one block must reduce over the loop from an init, got {roles}")
     leaf = mine[0]
     if STARTS in leaf.block.annotations:
-        found = ", ".join(expr_text(store.value) for store in init_stores(leaf.block))
-        raise ScheduleError(f"{where}: the sums must start from their identity, as each partial sum does, got {found}")
+        inits = ", ".join(expr_text(store.value) for store in init_stores(leaf.block))
+        raise ScheduleError(f"{where}: the sums must start from their identity, as each partial sum does, got {inits}")
     check_not_blockized(leaf.path, "factored", where)
     summed = leaf.loops_along(ir.AxisKind.REDUCE)
     chosen = {name for value in leaf.element() for name in var_names(value)}
@@ -119,13 +119,15 @@ def _factoring_of(fn: ir.Function, loop: str, axis: int, where: str) -> _Factori
     if not is_int(axis) or not 0 <= axis <= rank:
         raise ScheduleError(f"{where}: the factor axis must be in 0..{rank}, got {axis!r}")
     names = used_names(fn)
-    own = next(step for step in leaf.loops if step.var == loop)
-    others = [step for step in leaf.loops if step.var in summed and step is not own]
+    reduction = next(step for step in leaf.loops if step.var == loop)
+    others = [step for step in leaf.loops if step.var in summed and step is not reduction]
     buffers = {store.buffer: names.fresh(f"{store.buffer}_rf", leaf.name) for store in stores(leaf.block)}
     free = Names([*(axis.var for axis in leaf.block.axes if axis.kind is not ir.AxisKind.REDUCE), *fn.scalars])
-    new = ir.Axis(free.fresh(f"v{loop}", leaf.name), own.extent)
+    new = ir.Axis(free.fresh(f"v{loop}", leaf.name), reduction.extent)
     rest = [ir.Axis(free.fresh(f"v{o.var}", leaf.name), o.extent, ir.AxisKind.REDUCE) for o in others]
-    return _Factoring(leaf=leaf, loop=own, others=others, buffers=buffers, position=int(axis), axis=new, rest=rest)
+    return _Factoring(
+        leaf=leaf, loop=reduction, others=others, buffers=buffers, position=int(axis), axis=new, rest=rest
+    )
 
 
 def _outermost(split: _Factoring) -> str:
@@ -154,13 +156,13 @@ def _partial_block(fn: ir.Function, split: _Factoring, terms: list[ir.Expr], nam
     def redirected(store: ir.Store, value: ir.Expr) -> ir.Store:
         return ir.Store(split.buffers[store.buffer], split.partial(store.indices), value)
 
-    own: dict[ir.Expr, ir.Expr] = {
+    replaced: dict[ir.Expr, ir.Expr] = {
         ir.Load(store.buffer, store.indices): ir.Load(split.buffers[store.buffer], split.partial(store.indices))
         for store in stores(block)
     }
     values = [store.value for store in stores(block)] if split.rest else terms
     body = _store_all([
-        redirected(store, ir.substitute(replace_terms(value, own), inside))
+        redirected(store, ir.substitute(replace_terms(value, replaced), inside))
         for store, value in zip(stores(block), values, strict=True)
     ])  # fmt: skip
     init = _store_all([redirected(store, store.value) for store in init_stores(block)]) if split.rest else None
@@ -247,8 +249,8 @@ def thread_reduce(fn: ir.Function, loop: str, thread: str) -> tuple[ir.Function,
         terms = -(-terms // 2)
         fn, (_, pair) = split(fn, loops_of(fn, total)[-1], factor=terms)
         fn, _ = _partial(fn, pair, where)
-        fn, (_, own) = split(fn, pair, factor=threads)
-        fn = bind(fn, own, thread)
+        fn, (_, thread_loop) = split(fn, pair, factor=threads)
+        fn = bind(fn, thread_loop, thread)
     return fn, first
 
 

@@ -120,8 +120,10 @@ def _fuse_two(fn: ir.Function, outer: str, inner: str, name: str | None) -> tupl
     if not isinstance(two.extent, int):
         raise ScheduleError(f"{where}: the extent of {inner} must be a number, got {extent_text(two.extent)}")
     if isinstance(one.extent, int) and one.extent * two.extent > MAX_ITERATIONS:
-        found = one.extent * two.extent
-        raise ScheduleError(f"{where}: both loops must have at most {MAX_ITERATIONS} iterations together, got {found}")
+        product = one.extent * two.extent
+        raise ScheduleError(
+            f"{where}: both loops must have at most {MAX_ITERATIONS} iterations together, got {product}"
+        )
     var, width = ir.Var(fresh), ir.Const(two.extent)
     values: dict[str, ir.Expr] = {outer: ir.Binary("floordiv", var, width), inner: ir.Binary("mod", var, width)}
     extent = extent_of(extent_form(one.extent).scaled(two.extent))
@@ -138,7 +140,7 @@ def _check_fusable(where: str, one: ir.For, two: ir.For) -> None:
     for block in outermost_blocks(two.body):
         roles = role(block, one.var), role(block, two.var)
         if roles[0] != roles[1] and ("reduce" in roles or "scan" in roles):
-            found = f"{roles[0]} {one.var} and {roles[1]} {two.var}"
+            loop_roles = f"{roles[0]} {one.var} and {roles[1]} {two.var}"
             kinds = "both scan" if "scan" in roles else "both reduce"
             rule = f"both loops must be spatial or {kinds} in block {block.name}"
-            raise ScheduleError(f"{where}: {rule}, got {found}")
+            raise ScheduleError(f"{where}: {rule}, got {loop_roles}")

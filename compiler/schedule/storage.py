@@ -172,14 +172,14 @@ def atomic(fn: ir.Function, block: str) -> ir.Function:
     The sums are of 32-bit integers, whose order does not show, or their least or greatest.
     """
     where = f"atomic of {block}"
-    found, *others = stores(leaf_at(block_path(fn, block, where)).block)
-    own = ir.Load(found.buffer, found.indices)
-    match found.value:
-        case ir.Binary(op=op, a=a, b=b) if not others and op in _OPS and (a == own) != (b == own):
-            dtype = fn.buffers[found.buffer].dtype
+    target, *others = stores(leaf_at(block_path(fn, block, where)).block)
+    old = ir.Load(target.buffer, target.indices)
+    match target.value:
+        case ir.Binary(op=op, a=a, b=b) if not others and op in _OPS and (a == old) != (b == old):
+            dtype = fn.buffers[target.buffer].dtype
         case _:
             rule = f"the block must update one element by {', '.join(_OPS[:-1])} or {_OPS[-1]}"
-            raise ScheduleError(f"{where}: {rule}, got {found.buffer} = {expr_text(found.value)}")
+            raise ScheduleError(f"{where}: {rule}, got {target.buffer} = {expr_text(target.value)}")
     if dtype not in _DTYPES:
-        raise ScheduleError(f"{where}: {found.buffer} must be {' or '.join(_DTYPES)}, got {dtype}")
+        raise ScheduleError(f"{where}: {target.buffer} must be {' or '.join(_DTYPES)}, got {dtype}")
     return with_annotation(fn, block, ATOMIC, True, where)

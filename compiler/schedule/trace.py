@@ -218,15 +218,15 @@ def parse_trace(
         raise ScheduleError("replay: the text must be Python, got an expression that is nested too deep") from error
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
-        found = f"an error in line {line}" if line else error
-        raise ScheduleError(f"replay: the text must be Python, got {found}") from error
+        fault = f"an error in line {line}" if line else error
+        raise ScheduleError(f"replay: the text must be Python, got {fault}") from error
 
 
 def _parse_call(
     stmt: ast.stmt, primitives: Mapping[str, inspect.Signature], intrinsics: Mapping[str, Intrinsic]
 ) -> PrimitiveCall:
     """The primitive that a line applies."""
-    where, found = f"replay: line {stmt.lineno}", ast.unparse(stmt)
+    where, text = f"replay: line {stmt.lineno}", ast.unparse(stmt)
     match stmt:
         case ast.Expr(ast.Call(ast.Attribute(ast.Name("s"), name), args, keywords)) if name in primitives:
             values = tuple(_parse_argument(arg, where, intrinsics) for arg in args)
@@ -234,9 +234,9 @@ def _parse_call(
             try:
                 primitives[name].bind(None, *values, **named)
             except TypeError as error:
-                raise ScheduleError(f"{where}: the arguments must be those of {name}, got {found}: {error}") from error
+                raise ScheduleError(f"{where}: the arguments must be those of {name}, got {text}: {error}") from error
             return PrimitiveCall(name, values, named)
-    raise ScheduleError(f"{where} must apply a primitive to s, got {found}")
+    raise ScheduleError(f"{where} must apply a primitive to s, got {text}")
 
 
 def _parse_argument(expr: ast.expr, where: str, intrinsics: Mapping[str, Intrinsic]) -> Any:  # noqa: ANN401  any literal

@@ -105,15 +105,15 @@ def _collect_scalars(
     dims = [dim for tensor in (*inputs, *outputs) for dim in tensor.shape]
     whole = {dim.expr for dim in dims if isinstance(dim, Value)}
     stages = [stage for unit in units for stage in unit.stages]
-    found = dict.fromkeys((*symbols_of(dims), *(symbol for stage in stages for symbol in _stage_symbols(stage))))
+    scalars = dict.fromkeys((*symbols_of(dims), *(symbol for stage in stages for symbol in _stage_symbols(stage))))
     names_in_use = {axis_name(name) for stage in stages for name in _stage_axes(stage)}
     names_in_use |= {name for stage in stages for name in stage.names} | {tensor.name for tensor in inputs}
-    for symbol in found:
+    for symbol in scalars:
         if ir.Var(symbol) not in whole:
             raise TeError(f"{where}: symbol {symbol} must be a whole dimension of an input or output, got none")
         if symbol in names_in_use:
             raise TeError(f"{where}: symbol {symbol} must have a unique name, got a tensor or block axis of that name")
-    return tuple(found)
+    return tuple(scalars)
 
 
 def _stage_symbols(stage: Stage) -> tuple[str, ...]:
@@ -203,5 +203,5 @@ def _stage_stores(stage: Stage) -> tuple[ir.Stmt | None, ir.Stmt]:
 
 def _stores(names: Sequence[str], indices: tuple[ir.Expr, ...], values: Sequence[ir.Expr]) -> ir.Stmt:
     """A store, or a simultaneous store to several buffers."""
-    each = tuple(ir.Store(name, indices, value) for name, value in zip(names, values, strict=True))
-    return each[0] if len(each) == 1 else ir.MultiStore(each)
+    stage_stores = tuple(ir.Store(name, indices, value) for name, value in zip(names, values, strict=True))
+    return stage_stores[0] if len(stage_stores) == 1 else ir.MultiStore(stage_stores)

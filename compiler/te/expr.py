@@ -34,12 +34,12 @@ class TeError(Error, ValueError):
 
 def _operator(op: str) -> Callable[[Any, Operand], Value]:
     """The method of an operator."""
-    return lambda own, other: binary(op, own, other)
+    return lambda value, other: binary(op, value, other)
 
 
 def _reflected(op: str) -> Callable[[Any, Operand], Value]:
     """The method of an operator whose left operand has none."""
-    return lambda own, other: binary(op, other, own)
+    return lambda value, other: binary(op, other, value)
 
 
 _REFLECTED = {
@@ -280,8 +280,8 @@ def as_value(item: Operand, where: str, dtype: str = "int32") -> Value:
     match item:
         case Value():
             if item.reduction is not None:
-                found = f"te.{item.reduction.reducer.name} inside an expression"
-                raise TeError(f"{where}: a reduction must be the whole value of a te.compute, got {found}")
+                text = f"te.{item.reduction.reducer.name} inside an expression"
+                raise TeError(f"{where}: a reduction must be the whole value of a te.compute, got {text}")
             return item
         case ReduceAxis():
             return Value(ir.Var(axis_name(item.name)), "int32", axes=(item,))

@@ -124,9 +124,9 @@ def _find_violation(expr: ir.Expr, shapes: _Shapes, ranges: Mapping[str, Range])
     """The first certain out-of-bounds read, as `index ... must ..., got ...`; None without one."""
     for load in _unconditional_loads(expr):
         for dimension, (index, extent) in enumerate(zip(load.indices, shapes.get(load.buffer, ()), strict=False)):
-            found = _attained_bounds(index, ranges)
-            if isinstance(extent, int) and found is not None and not (found[0] >= 0 and found[1] < extent):
-                got = f"{found[0]} to {found[1]}"
+            bounds = _attained_bounds(index, ranges)
+            if isinstance(extent, int) and bounds is not None and not (bounds[0] >= 0 and bounds[1] < extent):
+                got = f"{bounds[0]} to {bounds[1]}"
                 return f"index {dimension} of {load.buffer} must satisfy 0 <= index < {extent}, got {got}"
     return None
 

@@ -184,8 +184,8 @@ def combine(reduction: Reduction, so_far: tuple[Value, ...], new: tuple[Value, .
         if value.dtype != old.dtype:
             raise TeError(f"{where}: combine must keep the dtype {old.dtype}, got {value.dtype}")
         if value.tensors or value.axes or value.symbols:
-            found = [tensor.name for tensor in value.tensors] + [axis.name for axis in value.axes]
-            names = ", ".join([*found, *value.symbols])
+            read_names = [tensor.name for tensor in value.tensors] + [axis.name for axis in value.axes]
+            names = ", ".join([*read_names, *value.symbols])
             raise TeError(f"{where}: combine must use its arguments and constants only, got {names}")
     return values
 

@@ -144,9 +144,9 @@ def compute(
     _check_axes(where, axes, reduction)
     single = not isinstance(result, tuple)
     names = _tensor_names(where, name, len(values), single)
-    own = name if isinstance(name, str) else names[0]
+    stage_name = name if isinstance(name, str) else names[0]
     stage = Stage(
-        name=own,
+        name=stage_name,
         names=names,
         shape=extents,
         axes=axes,

@@ -16,13 +16,12 @@ import numpy as np
 
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import depthwise_convolution, pooling
-from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, template
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, choice, template
 from vdla.compiler.operators.vdla.roles import SCALE, WEIGHT
 from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate, fits_somehow
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.checks import check_array, check_flag
-from vdla.compiler.templates.template import CHOSEN, CLIPPING
-from vdla.compiler.templates.window import BORDERS, IMAGE, WINDOW, ChannelwiseWindow, channelwise_form
+from vdla.compiler.templates.window import BORDERS, ChannelwiseWindow, channelwise_form
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +35,7 @@ class DepthwiseConv2d(ChannelwiseWindow):
         TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
     """
 
+    chained: bool = False
     name: str = "depthwise_conv2d"
 
     @cached_property
@@ -72,16 +72,14 @@ class Pool2d(ChannelwiseWindow):
         TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
     """
 
-    # `by_rows`, which is no option: windows are read by rows of the kernel, as other operators read
-    # blocks of channels.
-    kind: str
+    # With `_by_rows`, windows are read by rows of the kernel, as other operators read blocks of
+    # channels.
+    kind: str = choice("max", "average")
     count_include_pad: bool = True
-    by_rows: bool = False
+    _by_rows: bool = False
 
     def operator(self) -> Operator:
         """The operator of checked options, called by its kind unless it has a name."""
-        if self.kind not in ("max", "average"):
-            raise TemplateError(f"{self.name or 'pool2d'}: kind must be max or average, got {self.kind!r}")
         named = self if self.name else replace(self, name=f"{self.kind}_pool2d")
         return super(Pool2d, named).operator()
 
@@ -100,7 +98,7 @@ class Pool2d(ChannelwiseWindow):
 
         Rows are tried where windows do not fit, or only for fewer virtual threads.
         """
-        whole, rows, threads = self.problem, replace(self, by_rows=True), self.virtual_threads
+        whole, rows, threads = self.problem, replace(self, _by_rows=True), self.virtual_threads
         if not fits_somehow(self.config, whole):
             return rows, choose_tiling(self.config, rows.problem, threads, self.tiling, self.name)
         chosen = choose_tiling(self.config, whole, threads, self.tiling, self.name)
@@ -115,14 +113,14 @@ class Pool2d(ChannelwiseWindow):
     @property
     def note(self) -> str:
         """What precedes the tiles in the description."""
-        return "rows of windows: " if self.by_rows else ""
+        return "rows of windows: " if self._by_rows else ""
 
     @cached_property
     def packed(self) -> UntiledForm:
         """The program's form."""
         sums = pooling(kind=self.kind, channels=self.channels, fill=self.input_zero_point, **self.plain).output
         by_class = (self.window.classes, self.class_of) if self._by_class else ()
-        return channelwise_form(self.config, self.result(sums, *by_class), "ky" if self.by_rows else None)
+        return channelwise_form(self.config, self.result(sums, *by_class), "ky" if self._by_rows else None)
 
     @property
     def _excludes_padding(self) -> bool:
@@ -157,9 +155,5 @@ class Pool2d(ChannelwiseWindow):
         return np.asarray(np.maximum(rows[None, :, None] * cols, 1))
 
 
-_SHAPE = (*IMAGE, "channels", *WINDOW, "dilations")
-_RESULTS = ("activation", *CLIPPING, "input_zero_point", "raw")
-depthwise_conv2d = template(
-    "depthwise_conv2d", DepthwiseConv2d, (*_SHAPE, *_RESULTS, "virtual_threads", "tiling", "chained", "name")
-)
-pool2d = template("pool2d", Pool2d, ("kind", *_SHAPE, "count_include_pad", *_RESULTS, *CHOSEN))
+depthwise_conv2d = template("depthwise_conv2d", DepthwiseConv2d)
+pool2d = template("pool2d", Pool2d)

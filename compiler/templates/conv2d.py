@@ -21,14 +21,14 @@ from vdla.compiler.map.candidates import fixed_form
 from vdla.compiler.map.packing import pack_array
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import convolution
-from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, TemplateError, in_sections, template
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, TemplateError, choice, in_sections, template
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WEIGHT
 from vdla.compiler.operators.vdla.tiling import ranking_estimate
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.channel_sections import ChannelSections, best_sections
 from vdla.compiler.templates.checks import check_array, check_extents
-from vdla.compiler.templates.template import ACTIVATIONS, CLIPPING, RESULTS
-from vdla.compiler.templates.window import BORDERS, IMAGE, WINDOW, WindowTemplate
+from vdla.compiler.templates.template import ACTIVATIONS, RESULTS
+from vdla.compiler.templates.window import BORDERS, WindowTemplate
 
 _MOST_BORDERS = 16
 _PACKINGS = ("channels", "patches")
@@ -49,20 +49,19 @@ class Conv2d(WindowTemplate):
         TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
     """
 
-    # `by_border`, which is no option: padding is zeros, which are skipped, and the scale has a lane
-    # for each set of taps that read the input; else padding is the zero point.
+    # With `_by_border`, padding is zeros, which are skipped, and the scale has a lane for each set
+    # of taps that read the input; else padding is the zero point.
     in_channels: int
     out_channels: int
     groups: int = 1
-    packing: str = "auto"
+    packing: str = choice("auto", *_PACKINGS, default="auto")
+    chained: bool = False
     name: str = "conv2d"
-    by_border: bool = False
+    _by_border: bool = False
 
     def check(self) -> None:
-        """Also reject an unknown packing."""
+        """Also reject groups that are no number."""
         check_extents(self.name, groups=self.groups)
-        if self.packing not in ("auto", *_PACKINGS):
-            raise TemplateError(f"{self.name}: packing must be auto, channels or patches, got {self.packing!r}")
         super().check()
 
     def check_channels(self) -> None:
@@ -106,7 +105,7 @@ class Conv2d(WindowTemplate):
         forms = []
         for packing in packings if self.groups == 1 else _PACKINGS[:1]:
             by_border = (True, False) if borders and packing == "channels" else (False,)
-            forms += [replace(self, packing=packing, by_border=skips) for skips in by_border]
+            forms += [replace(self, packing=packing, _by_border=skips) for skips in by_border]
         return forms
 
     def with_tiling(self) -> tuple[Conv2d, Tiling]:
@@ -151,11 +150,11 @@ class Conv2d(WindowTemplate):
             in_channels=count * inputs,
             out_channels=count * outputs,
             groups=count,
-            fill=0 if self.by_border else self.input_zero_point,
+            fill=0 if self._by_border else self.input_zero_point,
             weight_dtype=self.config.wgt_dtype,
             **self.plain,
         ).output
-        by_class = (self.window.classes, self.class_of) if self.by_border else ()
+        by_class = (self.window.classes, self.class_of) if self._by_border else ()
         terms = ("c",) if self.packing == "channels" else ("ky", "kx", "c")
         lanes = ("o",) if count == 1 else ("o_l",) if outputs > 1 else ()  # within a section
         return fixed_form(self.config, self.result(sums, *by_class), {"b": ("n",), "o": lanes, "i": terms})
@@ -169,12 +168,12 @@ class Conv2d(WindowTemplate):
         weight = "OIHW{0.block_out}o{0.block_in}i", "CO/block_out, C/block_in, KH, KW"
         if self.packing == "patches":
             dimensions = "N/batch, KH*KW*C/block_in, H, W, batch, block_in"
-            data = replace(self.layout("NPHW{0.batch}n{0.block_in}p", dimensions), holds_patches=True)
+            data = replace(self.layout("NPHW{0.batch}n{0.block_in}p", dimensions), patches=self.window)
             weight = "OP{0.block_out}o{0.block_in}p", "CO/block_out, KH*KW*C/block_in"
         plain: dict[str, Layout] = {
             DATA: data,
             WEIGHT: self.layout(weight[0], f"{weight[1]}, block_out, block_in"),
-            SCALE: self.scale_layout("CO", *(BORDERS if self.by_border else ())),
+            SCALE: self.scale_layout("CO", *(BORDERS if self._by_border else ())),
             OUTPUT: self.layout(*RESULTS),
         }
         if self.sections.count == 1:
@@ -205,7 +204,7 @@ class Conv2d(WindowTemplate):
         column class]; padding is read as the zero point unless there are classes.
         """
         taps = weight.sum(axis=1, dtype=np.int64)
-        if not self.by_border:
+        if not self._by_border:
             return np.asarray(taps.sum(axis=(1, 2)))
         rows, cols = (self.window.reads_inside(axis).astype(np.int64) for axis in (0, 1))
         return np.asarray(np.einsum("okl,rk,cl->orc", taps, rows, cols))
@@ -215,6 +214,4 @@ class Conv2d(WindowTemplate):
         return np.ascontiguousarray(super().unpack(outputs, view)[:, : self.out_channels])
 
 
-_SHAPE = (*IMAGE, "in_channels", "out_channels", *WINDOW, "dilations", "groups")
-_RESULTS = ("activation", *CLIPPING, "input_zero_point", "raw")
-conv2d = template("conv2d", Conv2d, (*_SHAPE, *_RESULTS, "virtual_threads", "packing", "tiling", "chained", "name"))
+conv2d = template("conv2d", Conv2d)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from vdla.compiler import te
@@ -16,8 +16,8 @@ from vdla.compiler.operators.definitions.sliding import SlidingWindow
 from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, TemplateError, template
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WEIGHT
 from vdla.compiler.templates.checks import Pair, pair
-from vdla.compiler.templates.template import ACTIVATIONS, CHOSEN, CLIPPING
-from vdla.compiler.templates.window import IMAGE, WINDOW, WindowTemplate
+from vdla.compiler.templates.template import ACTIVATIONS
+from vdla.compiler.templates.window import WindowTemplate
 from vdla.support.integers import is_int
 
 
@@ -35,6 +35,7 @@ class Conv2dTranspose(WindowTemplate):
 
     in_channels: int
     out_channels: int
+    dilations: int | Pair = field(default=1, init=False)
     output_padding: int | Pair = 0
     groups: int = 1
     name: str = "conv2d_transpose"
@@ -114,6 +115,4 @@ class Conv2dTranspose(WindowTemplate):
         return super().unpack(outputs, view or self.definition.output)
 
 
-_SHAPE = (*IMAGE, "in_channels", "out_channels", *WINDOW, "output_padding", "groups")
-_RESULTS = ("activation", *CLIPPING, "input_zero_point", "raw", *CHOSEN)
-conv2d_transpose = template("conv2d_transpose", Conv2dTranspose, (*_SHAPE, *_RESULTS))
+conv2d_transpose = template("conv2d_transpose", Conv2dTranspose)

@@ -7,7 +7,7 @@ and those of a sum, are in the bias.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any, ClassVar
@@ -17,11 +17,11 @@ import numpy as np
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition
-from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, template
-from vdla.compiler.operators.vdla.roles import DATA, OTHER
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, choice, template
+from vdla.compiler.operators.vdla.roles import DATA, SECOND
 from vdla.compiler.templates.checks import Pair, check_extents, check_range
-from vdla.compiler.templates.template import CHOSEN, CLIPPING, Template
-from vdla.compiler.templates.window import IMAGE, channelwise_form, channelwise_layouts
+from vdla.compiler.templates.template import Template
+from vdla.compiler.templates.window import channelwise_form, channelwise_layouts
 from vdla.hardware.factors import MAX_FACTOR
 from vdla.support.integers import is_int
 
@@ -34,7 +34,8 @@ class ElementwiseTemplate(Template):
     height: int
     width: int
     channels: int
-    factors: Pair = (1, 1)
+    factors: Pair = field(default=(1, 1), init=False)
+    raw: bool = field(default=False, init=False)
     terms: ClassVar[int] = 1
     least_factor: ClassVar[int] = 0
 
@@ -44,7 +45,7 @@ class ElementwiseTemplate(Template):
         if not all(is_int(f) and self.least_factor <= f <= MAX_FACTOR for f in pair):
             rule = f"factors must be two integers from {self.least_factor} to {MAX_FACTOR}"
             raise TemplateError(f"{self.name}: {rule}, got {self.factors}")
-        check_extents(self.name, **{what: getattr(self, what) for what in (*IMAGE, "channels")})
+        check_extents(self.name, batch=self.batch, height=self.height, width=self.width, channels=self.channels)
         super().check()
 
     @property
@@ -122,6 +123,7 @@ class LeakyRelu(ElementwiseTemplate):
     """
 
     factors: Pair
+    activation: str = field(default="none", init=False)
     name: str = "leaky_relu"
     terms: ClassVar[int] = 2
 
@@ -135,7 +137,9 @@ class LeakyRelu(ElementwiseTemplate):
 class PairTemplate(ElementwiseTemplate):
     """An operator on two activations."""
 
+    factors: Pair = (1, 1)
     input_zero_points: Pair = (0, 0)
+    input_zero_point: int = field(default=0, init=False)
     terms: ClassVar[int] = 2
     zero_point_name: ClassVar[str] = "input_zero_points"
 
@@ -154,7 +158,7 @@ class PairTemplate(ElementwiseTemplate):
     def layouts(self) -> dict[str, Layout]:
         """Layouts of the program's tensors."""
         layouts = super().layouts
-        return layouts | {OTHER: layouts[DATA]}
+        return layouts | {SECOND: layouts[DATA]}
 
     def pack_inputs(self, data: Array | None = None, other: Array | None = None) -> dict[str, Array]:
         """The program's arrays from NCHW activations, those that are given."""
@@ -171,13 +175,11 @@ class Extremum(PairTemplate):
         TemplateError: an extent, factor or zero point is out of range, or no tile fits the buffers.
     """
 
-    kind: str
+    kind: str = choice("maximum", "minimum")
     zero_point_name: ClassVar[str] = "input_zero_point"
 
     def operator(self) -> Operator:
         """The operator of checked options, called by its kind unless it has a name."""
-        if self.kind not in ("maximum", "minimum"):
-            raise TemplateError(f"{self.name or 'extremum'}: kind must be maximum or minimum, got {self.kind!r}")
         return super(Extremum, self if self.name else replace(self, name=self.kind)).operator()
 
     @cached_property
@@ -198,6 +200,7 @@ class ResidualAdd(PairTemplate):
         TemplateError: an extent, factor or zero point is out of range, or no tile fits the buffers.
     """
 
+    raw: bool = False
     name: str = "residual_add"
     least_factor: ClassVar[int] = -MAX_FACTOR
 
@@ -212,9 +215,7 @@ class ResidualAdd(PairTemplate):
         return -sum(factor * zero for factor, zero in zip(self.factors, self.input_zero_points, strict=True))
 
 
-_SHAPE = (*IMAGE, "channels")
-_PAIR = (*_SHAPE, "factors", "input_zero_points", "activation", *CLIPPING)
-rescale = template("rescale", Rescale, (*_SHAPE, "input_zero_point", "activation", *CLIPPING, *CHOSEN))
-leaky_relu = template("leaky_relu", LeakyRelu, (*_SHAPE, "factors", "input_zero_point", *CLIPPING, *CHOSEN))
-extremum = template("extremum", Extremum, ("kind", *_PAIR, *CHOSEN))
-residual_add = template("residual_add", ResidualAdd, (*_PAIR, "raw", *CHOSEN))
+rescale = template("rescale", Rescale)
+leaky_relu = template("leaky_relu", LeakyRelu)
+extremum = template("extremum", Extremum)
+residual_add = template("residual_add", ResidualAdd)

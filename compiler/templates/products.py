@@ -21,11 +21,11 @@ from vdla.compiler.map.packing import pack_array
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import batched_product
 from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, TemplateError, in_sections, template
-from vdla.compiler.operators.vdla.roles import DATA, OTHER, OUTPUT, SCALE
+from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, SECOND
 from vdla.compiler.templates.channel_sections import blocks, pad_to
 from vdla.compiler.templates.checks import check_array, check_extents, check_flag
 from vdla.compiler.templates.conv2d import Conv2d
-from vdla.compiler.templates.template import CHOSEN, CLIPPING, RESULTS, Template
+from vdla.compiler.templates.template import RESULTS, Template
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +152,7 @@ class BatchedMatmul(Template):
         factor = "sections, depth/block_in, rows/{0}, {0}, block_in"
         return {
             DATA: self.layout("GCR{0.batch}r{0.block_in}c", factor.format("batch")),
-            OTHER: self.layout("GCR{0.block_out}r{0.block_in}c", factor.format("block_out")),
+            SECOND: self.layout("GCR{0.block_out}r{0.block_in}c", factor.format("block_out")),
             SCALE: in_sections(self.scale_layout("columns"), 0),
             OUTPUT: in_sections(self.layout(*RESULTS), 1),
         }
@@ -184,8 +184,5 @@ class BatchedMatmul(Template):
         return checked.transpose(0, 2, 1) if self.transposed else checked
 
 
-_RESULTS = ("activation", *CLIPPING, "input_zero_point", "raw", *CHOSEN)
-dense = template("dense", Dense, ("rows", "in_features", "out_features", *_RESULTS))
-batched_matmul = template(
-    "batched_matmul", BatchedMatmul, ("batch", "rows", "depth", "columns", "transposed", *_RESULTS)
-)
+dense = template("dense", Dense)
+batched_matmul = template("batched_matmul", BatchedMatmul)

@@ -23,7 +23,7 @@ from vdla.compiler.map.packed_expression import result_axes
 from vdla.compiler.map.packing import gather, pack_array, unpacked
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import requantised_by
-from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, choice
 from vdla.compiler.operators.vdla.roles import SCALE
 from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
@@ -37,18 +37,15 @@ Classes = Callable[[tuple[te.Value, ...]], tuple[te.Value, ...]]
 ACTIVATIONS = "NCHW{0.batch}n{0.block_in}c", "N/batch, C/block_in, H, W, batch, block_in"
 RESULTS = "NCHW{0.batch}n{0.block_out}c", "N/batch, CO/block_out, H, W, batch, block_out"
 """Layouts by name and dimensions, as `Template.layout` takes them."""
-
-CLIPPING = ("floor", "ceiling", "zero_point")
-CHOSEN = ("virtual_threads", "tiling", "name")
-"""Names of options in the order in which templates list them."""
+_OF_RESULTS = ("activation", "floor", "ceiling", "zero_point")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Template(ABC):
-    """The options that all templates have."""
+    """The options of templates; one that a template lacks is a field without `init` there."""
 
     config: Config = field(kw_only=False)
-    activation: str = "none"
+    activation: str = choice("none", "relu", default="none")
     floor: int | None = None
     ceiling: int | None = None
     zero_point: int = 0
@@ -56,13 +53,13 @@ class Template(ABC):
     raw: bool = False
     virtual_threads: int = 2
     tiling: Tiling | None = None
-    chained: bool = False
+    chained: bool = field(default=False, init=False)
     name: str = ""
 
     @property
     def shared_options(self) -> dict[str, Any]:
         """The options that all templates have, but for the machine, by name."""
-        return {option.name: getattr(self, option.name) for option in fields(Template)[1:]}
+        return {option.name: getattr(self, option.name) for option in fields(Template)[1:] if option.init}
 
     # --- what a template defines
 
@@ -145,11 +142,9 @@ class Template(ABC):
     def check(self) -> None:
         """Reject options out of range, and a zero point of inputs that raw sums would hold."""
         low, high = check_range(f"{self.name}: zero_point", self.zero_point, self.config.out_dtype)
-        if self.activation not in ("none", "relu"):
-            raise TemplateError(f"{self.name}: activation must be none or relu, got {self.activation!r}")
         self._check_bound("floor", low, high)
         check_flag(self.name, "raw", self.raw)
-        for option in ("activation", *CLIPPING) if self.raw else ():
+        for option in _OF_RESULTS if self.raw else ():
             value, default = getattr(self, option), getattr(Template, option)
             if value != default:
                 raise TemplateError(f"{self.name}: {option} must be {default!r} for raw sums, got {value!r}")

@@ -23,9 +23,6 @@ from vdla.compiler.templates.checks import Pads, Pair, check_extents, four_pads,
 from vdla.compiler.templates.template import Template
 from vdla.hardware.config import Config
 
-IMAGE = ("batch", "height", "width")
-WINDOW = ("kernel", "strides", "pads")
-"""Names of options in the order in which templates list them."""
 BORDERS = "HW", ", row class, column class"
 """The dimensions of a scale that has lanes for each class of rows and of columns."""
 

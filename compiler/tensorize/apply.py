@@ -50,9 +50,9 @@ _Nest = tuple[_Path, ir.For, Match]
 
 def _find_nest(fn: ir.Function, name: str, intrinsic: Intrinsic) -> _Nest:
     """The nest that `name` denotes."""
-    found = list(_paths_to(fn.body, name, []))
-    loops = [path for path in found if isinstance(path[-1], ir.For)]
-    blocks = [path for path in found if isinstance(path[-1], ir.Block)]
+    paths = list(_paths_to(fn.body, name, []))
+    loops = [path for path in paths if isinstance(path[-1], ir.For)]
+    blocks = [path for path in paths if isinstance(path[-1], ir.Block)]
     match loops, blocks:
         case [(*above, ir.For() as loop)], []:
             return tuple(above), loop, _match_nest(fn, loop, intrinsic)
@@ -122,8 +122,8 @@ def _match_nest(fn: ir.Function, nest: ir.For, intrinsic: Intrinsic) -> Match:
 def _paths_to(stmt: ir.Stmt, name: str, above: list[ir.Stmt]) -> Iterator[tuple[ir.Stmt, ...]]:
     """The paths of the loops and blocks of a name; `above` has the statements around."""
     above.append(stmt)
-    own = stmt.var if isinstance(stmt, ir.For) else stmt.name if isinstance(stmt, ir.Block) else None
-    if own is not None and own == name:
+    label = stmt.var if isinstance(stmt, ir.For) else stmt.name if isinstance(stmt, ir.Block) else None
+    if label is not None and label == name:
         yield tuple(above)
     for child in ir.children(stmt):
         yield from _paths_to(child, name, above)
@@ -237,7 +237,7 @@ def _part_remedy(
     """The remedy for an axis that the inner loops cover only in part."""
     parts = [e.name for e in ir.find(value, ir.Var)]
     (pattern,) = ir.find(intrinsic.behaviour.body, ir.Block)
-    extents = {own.extent for own in pattern.axes}
+    extents = {pattern_axis.extent for pattern_axis in pattern.axes}
     if axis.extent not in extents:
         wanted = next((loops[part] for part in parts if loops.get(part) in extents), None)
         if isinstance(axis.extent, int) and wanted is not None and axis.extent % wanted == 0:

@@ -92,19 +92,19 @@ class Fragment:
         lines, across = self.shape[::-1] if self.transposed else self.shape
         return lines // _LINES, across // (_GROUPS * self.neighbours)
 
-    def position(self, lane: ir.Expr, block: ir.Expr, part: ir.Expr, own: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+    def position(self, lane: ir.Expr, block: ir.Expr, part: ir.Expr, index: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """The row and the column of neighbour `own` of a lane in a block: number `block` along the
         lines, `part` across."""
         line = _plus(_scaled(block, _LINES), _divided(lane, _GROUPS))
         group = _scaled(_remainder(lane, _GROUPS), self.neighbours)
-        across = _plus(_scaled(part, _GROUPS * self.neighbours), _plus(group, own))
+        across = _plus(_scaled(part, _GROUPS * self.neighbours), _plus(group, index))
         return (across, line) if self.transposed else (line, across)
 
     def element(self, lane: ir.Expr, number: int) -> tuple[ir.Expr, ir.Expr]:
         """The row and the column of the element in place `number` of a lane."""
-        place, own = divmod(number, self.neighbours)
+        place, element = divmod(number, self.neighbours)
         part, block = divmod(place, self.blocks[0])
-        return self.position(lane, ir.Const(block), ir.Const(part), ir.Const(own))
+        return self.position(lane, ir.Const(block), ir.Const(part), ir.Const(element))
 
     def matrix_row(self, lane: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """The row and the column at which the 16 bytes begin whose address a lane gives to
@@ -112,8 +112,8 @@ class Fragment:
         matrix = _remainder(_divided(lane, _LINES), self.matrices)
         line = _scaled(_remainder(matrix, self.blocks[0]), _LINES)
         column = _scaled(_divided(matrix, self.blocks[0]), _GROUPS * self.neighbours)
-        own = _remainder(lane, _LINES)
-        return (_plus(column, own), line) if self.transposed else (_plus(line, own), column)
+        row_in_line = _remainder(lane, _LINES)
+        return (_plus(column, row_in_line), line) if self.transposed else (_plus(line, row_in_line), column)
 
     def owner(self, row: ir.Expr, column: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
         """The lane that holds an element, and the place of the element in it."""

@@ -61,9 +61,9 @@ class ImmediateMatcher(OperandMatcher):
             case ir.Load(buffer=name):
                 return self._scope(name) == IMMEDIATE
             case ir.Binary(a=a, b=b):
-                found = [self._is_immediate(side) for side in (a, b)]
-                return any(found) and all(
-                    known or isinstance(side, ir.Const) for known, side in zip(found, (a, b), strict=True)
+                sides = [self._is_immediate(side) for side in (a, b)]
+                return any(sides) and all(
+                    known or isinstance(side, ir.Const) for known, side in zip(sides, (a, b), strict=True)
                 )
             case ir.Cast(value=value):
                 return self._is_immediate(value)
@@ -81,18 +81,18 @@ class ImmediateMatcher(OperandMatcher):
         if not self.intrinsic.allows(name, target.value):
             low, high = self.intrinsic.ranges[name]
             self._fail(f"{name} must be a constant from {low} to {high}, got {target.value}")
-        if self.found.immediates.setdefault(name, target.value) != target.value:
+        if self.bindings.immediates.setdefault(name, target.value) != target.value:
             self._fail(
-                f"{name} must be one constant, got {self.found.immediates[name]} and {target.value}",
+                f"{name} must be one constant, got {self.bindings.immediates[name]} and {target.value}",
                 f"use the form {self.pattern.text(self.pattern.value)}, or one stage for each constant",
             )
 
     def _check_constants(self) -> None:
         buffers = self.intrinsic.behaviour.buffers
-        for pattern, target in self.found.constants:
-            value = evaluate(pattern, self.found.immediates, buffers)
+        for pattern, target in self.bindings.constants:
+            value = evaluate(pattern, self.bindings.immediates, buffers)
             if value != target:
-                known = ", ".join(f"{name} = {number}" for name, number in self.found.immediates.items()) or "none"
+                known = ", ".join(f"{name} = {number}" for name, number in self.bindings.immediates.items()) or "none"
                 self._fail(
                     f"{self.pattern.text(pattern)} must be {ir.expr_text(value) if value else 'known'} for {known}, "
                     f"got {ir.expr_text(target)}",
@@ -112,5 +112,5 @@ class ImmediateMatcher(OperandMatcher):
                     f"which depends on axis {e.name}",
                     "put the condition on the leading indices, and pad the tensor itself along that axis",
                 )
-        if (known := self.found.conditions.setdefault(name, target)) != target:
+        if (known := self.bindings.conditions.setdefault(name, target)) != target:
             self._fail(f"{name} must be one condition, got {ir.expr_text(known)} and {ir.expr_text(target)}")

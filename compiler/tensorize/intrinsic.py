@@ -114,8 +114,8 @@ class Intrinsic:
         if computed:
             raise IntrinsicError(f"{where}: behaviour must be a single computation over placeholders, got {computed}")
         if self.behaviour.scalars:
-            found = ", ".join(self.behaviour.scalars)
-            raise IntrinsicError(f"{where}: behaviour must have numbers for extents, got {found}")
+            scalars = ", ".join(self.behaviour.scalars)
+            raise IntrinsicError(f"{where}: behaviour must have numbers for extents, got {scalars}")
         for start in stage.reduction.starts if stage.reduction else ():
             if not isinstance(start, ir.Const):
                 rule = "the sums must start from a number, as a step only adds to them"
@@ -145,8 +145,8 @@ class Intrinsic:
         entries = [name for name, scope in self.scopes.items() if scope not in (IMMEDIATE, CONDITION)]
         stage = self.output.stage
         assert isinstance(stage, Stage)
-        found = (e for value in stage.values for e in ir.walk_expr(value.expr))
-        return [e for e in found if isinstance(e, ir.Load) and e.buffer in entries]
+        reads = (e for value in stage.values for e in ir.walk_expr(value.expr))
+        return [e for e in reads if isinstance(e, ir.Load) and e.buffer in entries]
 
     def _check_access(self, where: str, access: ir.Load) -> None:
         """Refuse an entry that is not indexed by whole axes, but for a CPU's window and a table."""
@@ -181,10 +181,10 @@ class Intrinsic:
     def _check_fragments(self, where: str) -> None:
         """Refuse fragments that are not those of the operands of a GPU."""
         wanted = self.behaviour.buffers if self.target == "gpu" else {}
-        found = {name: (fragment.shape, fragment.dtype) for name, fragment in self.fragments.items()}
-        if found != {name: (buffer.shape, buffer.dtype) for name, buffer in wanted.items()}:
+        fragments = {name: (fragment.shape, fragment.dtype) for name, fragment in self.fragments.items()}
+        if fragments != {name: (buffer.shape, buffer.dtype) for name, buffer in wanted.items()}:
             names = ", ".join(f"{name} {buffer.dtype}{list(buffer.dims)}" for name, buffer in wanted.items())
-            got = ", ".join(f"{name} {dtype}{list(shape)}" for name, (shape, dtype) in found.items())
+            got = ", ".join(f"{name} {dtype}{list(shape)}" for name, (shape, dtype) in fragments.items())
             raise IntrinsicError(f"{where}: fragments must be of {names or 'nothing'}, got {got or 'none'}")
 
     @cached_property

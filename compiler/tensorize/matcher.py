@@ -32,7 +32,7 @@ class Matcher(ImmediateMatcher):
         try:
             return self._match()
         except TensorizeError:
-            self.explaining, self.found = True, Bindings()
+            self.explaining, self.bindings = True, Bindings()
             return self._match()
 
     def _match(self) -> ir.Match:
@@ -46,23 +46,23 @@ class Matcher(ImmediateMatcher):
         self._check_constants()
         self._check_init()
         self._check_axes()
-        found = self.found
+        error = self.bindings
         single = {axis: ir.Const(0) for axis, extent in self.inner.items() if extent == 1}  # constant inside the step
-        entries = {name: tuple(ir.substitute(e, single) for e in at) for name, at in found.entries.items()}
-        conditions = {name: condition for name, condition in found.conditions.items() if condition != TRUE}
-        return ir.Match(self.intrinsic, found.buffers, entries, found.immediates, conditions)
+        entries = {name: tuple(ir.substitute(e, single) for e in at) for name, at in error.entries.items()}
+        conditions = {name: condition for name, condition in error.conditions.items() if condition != TRUE}
+        return ir.Match(self.intrinsic, error.buffers, entries, error.immediates, conditions)
 
     # -- the block as a whole
 
     def _check_kind(self, value: ir.Expr) -> None:
-        wanted, found = self.pattern.block.init, self.block.init
+        wanted, got = self.pattern.block.init, self.block.init
         name = self.intrinsic.name
-        if wanted is not None and found is None:
+        if wanted is not None and got is None:
             self._fail(
                 f"{name} accumulates, so the block must be a reduction, got a plain computation",
                 f"write the stage as a reduction ({self.remedies.reducer(self.pattern.value)})",
             )
-        if wanted is None and found is not None:
+        if wanted is None and got is not None:
             self._fail(
                 f"{name} does not accumulate, so the block must be a plain computation, got a reduction",
                 "use an intrinsic that accumulates",
@@ -75,12 +75,12 @@ class Matcher(ImmediateMatcher):
 
     def _check_init(self) -> None:
         """On a CPU or a GPU sums start from anything: their start becomes a nest of its own."""
-        wanted, found = self.pattern.block.init, self.block.init
+        wanted, init = self.pattern.block.init, self.block.init
         if wanted is None:
             return
         assert isinstance(wanted, ir.Store)
-        if not isinstance(found, ir.Store) or (found.value != wanted.value and self.intrinsic.target == "vdla"):
-            got = ir.expr_text(found.value) if isinstance(found, ir.Store) else "a nested statement"
+        if not isinstance(init, ir.Store) or (init.value != wanted.value and self.intrinsic.target == "vdla"):
+            got = ir.expr_text(init.value) if isinstance(init, ir.Store) else "a nested statement"
             start = ir.expr_text(wanted.value)
             self._fail(
                 f"the reduction must start from {start}, got {got}",
@@ -89,7 +89,7 @@ class Matcher(ImmediateMatcher):
 
     def _check_axes(self) -> None:
         """Check that every inner axis of the block is one of the intrinsic, of the same kind."""
-        names = {axis: name for name, axis in self.found.axes.items()}
+        names = {axis: name for name, axis in self.bindings.axes.items()}
         kinds = {axis.var: axis.kind for axis in self.block.axes}
         wanted = {axis.var: axis.kind for axis in self.pattern.block.axes}
         for axis, extent in self.inner.items():
@@ -163,22 +163,22 @@ class Matcher(ImmediateMatcher):
 
     def _matches(self, pattern: ir.Expr, target: ir.Expr) -> bool:
         """Whether two values match; binds nothing."""
-        before, self.explaining = self.found.copy(), False
+        before, self.explaining = self.bindings.copy(), False
         try:
             self._unify(pattern, target)
         except TensorizeError:
             return False
         finally:
-            self.found, self.explaining = before, True
+            self.bindings, self.explaining = before, True
         return True
 
     def _either(self, first: Callable[[], None], second: Callable[[], None]) -> None:
         """Try `first`, then `second`; if both fail, raise the error of `first`."""
-        before = self.found.copy()
+        before = self.bindings.copy()
         try:
             first()
         except TensorizeError as error:
-            self.found = before
+            self.bindings = before
             try:
                 second()
             except TensorizeError:
@@ -259,19 +259,19 @@ class Matcher(ImmediateMatcher):
     def _match_table(self, pattern: ir.Load, target: ir.Load) -> None:
         """Match an operand that is indexed by data: the whole of it, and each index."""
         operand, name = pattern.buffer, target.buffer
-        wanted, found = self.intrinsic.behaviour.buffers[operand], self.fn.buffers[name]
-        self._check_element(operand, wanted, found)
+        wanted, buffer = self.intrinsic.behaviour.buffers[operand], self.fn.buffers[name]
+        self._check_element(operand, wanted, buffer)
         rank = len(wanted.shape)
-        if found.shape[-rank:] != wanted.shape:
+        if buffer.shape[-rank:] != wanted.shape:
             self._fail(
                 f"the last dimensions of operand {operand} must be {list(wanted.shape)}, got {name} of "
-                f"{list(found.shape)}",
+                f"{list(buffer.shape)}",
                 self.remedies.pack(operand),
             )
         lead, tail = target.indices[:-rank], target.indices[-rank:]
-        own = Canonical(self.intrinsic.behaviour.buffers)
+        indices = Canonical(self.intrinsic.behaviour.buffers)
         for p, t in zip(pattern.indices, tail, strict=True):
-            self._unify(own(p), self.canonical(t))
+            self._unify(indices(p), self.canonical(t))
         self._check_lead(operand, lead, tail, name)
         self._bind(operand, name, lead)
 
@@ -284,7 +284,7 @@ class Matcher(ImmediateMatcher):
             return
         if not isinstance(target, ir.Const):
             self._fail_form(pattern, target)
-        self.found.constants = (*self.found.constants, (pattern, target))
+        self.bindings.constants = (*self.bindings.constants, (pattern, target))
         solved = solve(pattern, target, self.intrinsic.behaviour.buffers)
         if solved is not None:
             self._match_immediate(*solved)

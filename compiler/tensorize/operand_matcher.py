@@ -82,7 +82,7 @@ class OperandMatcher:
         self.fn, self.block, self.intrinsic, self.where, self.inner = fn, block, intrinsic, where, inner
         self.pattern = _pattern_of(intrinsic)
         self.canonical = Canonical(fn.buffers)
-        self.found = Bindings()
+        self.bindings = Bindings()
         self.remedies = Remedies(fn, block, intrinsic, loops)
         self.explaining = False
 
@@ -100,12 +100,12 @@ class OperandMatcher:
         self, operand: str, pattern: tuple[ir.Expr, ...], name: str, indices: tuple[ir.Expr, ...]
     ) -> None:
         """Operand of the intrinsic against an access of the block: dtype, scope, layout, axes."""
-        wanted, found = self.intrinsic.behaviour.buffers[operand], self.fn.buffers[name]
-        self._check_element(operand, wanted, found)
+        wanted, buffer = self.intrinsic.behaviour.buffers[operand], self.fn.buffers[name]
+        self._check_element(operand, wanted, buffer)
         rank = len(wanted.shape)
-        if len(found.shape) < rank:
+        if len(buffer.shape) < rank:
             self._fail(
-                f"operand {operand} must have dimensions {list(wanted.shape)}, got {name} of {list(found.shape)}",
+                f"operand {operand} must have dimensions {list(wanted.shape)}, got {name} of {list(buffer.shape)}",
                 self.remedies.pack(operand),
             )
         lead, tail = indices[: len(indices) - rank], indices[len(indices) - rank :]
@@ -120,22 +120,22 @@ class OperandMatcher:
         for p, t in zip(pattern[inside:], tail[inside:], strict=True):
             assert isinstance(p, ir.Var)
             self._match_axis(f"index {p.name} of operand {operand}", p, t, operand, name)
-        if found.shape[len(found.shape) - rank + inside :] != wanted.shape[inside:]:
+        if buffer.shape[len(buffer.shape) - rank + inside :] != wanted.shape[inside:]:
             self._fail(
                 f"the last dimensions of operand {operand} must be {list(wanted.shape[inside:])}, one entry, "
-                f"got {name} of {list(found.shape)}",
+                f"got {name} of {list(buffer.shape)}",
                 self.remedies.pack(operand),
             )
         self._check_lead(operand, lead, tail, name)
         self._bind(operand, name, lead)
 
-    def _check_element(self, operand: str, wanted: ir.Buffer, found: ir.Buffer) -> None:
-        if found.dtype != wanted.dtype:
+    def _check_element(self, operand: str, wanted: ir.Buffer, buffer: ir.Buffer) -> None:
+        if buffer.dtype != wanted.dtype:
             self._fail(
-                f"operand {operand} must be {wanted.dtype}, got {found.name} of {found.dtype}",
-                partial(self.remedies.dtype, found.name, wanted.dtype),
+                f"operand {operand} must be {wanted.dtype}, got {buffer.name} of {buffer.dtype}",
+                partial(self.remedies.dtype, buffer.name, wanted.dtype),
             )
-        self._check_scope(operand, found)
+        self._check_scope(operand, buffer)
 
     def _is_window(self, operand: str, pattern: ir.Expr, target: ir.Expr) -> bool:
         """Whether the entry may begin anywhere along its first dimension: in a CPU's memory, at a
@@ -145,7 +145,7 @@ class OperandMatcher:
     def _match_window(self, operand: str, pattern: ir.Expr, target: ir.Expr, name: str) -> ir.Expr:
         """The start of the window."""
         extents = {axis.var: axis.size for axis in self.pattern.block.axes}
-        start = window_start(pattern, target, self.found.axes, self.inner, extents)
+        start = window_start(pattern, target, self.bindings.axes, self.inner, extents)
         place = "index" if self._scope(operand) in ANYWHERE else "first index"
         if start is None:
             self._fail(
@@ -161,12 +161,12 @@ class OperandMatcher:
             self._fail(f"operand {operand} must be read whole to be a window, got {reach} of {length}")
         return start
 
-    def _check_scope(self, operand: str, found: ir.Buffer) -> None:
+    def _check_scope(self, operand: str, buffer: ir.Buffer) -> None:
         scope = self._scope(operand)
-        if scope not in (found.scope, MEMORY):
+        if scope not in (buffer.scope, MEMORY):
             self._fail(
-                f"operand {operand} must be in scope {scope!r}, got {found.name} in {found.scope!r}",
-                f"{self.remedies.scope(found, scope)} puts it there",
+                f"operand {operand} must be in scope {scope!r}, got {buffer.name} in {buffer.scope!r}",
+                f"{self.remedies.scope(buffer, scope)} puts it there",
             )
 
     def _match_axis(self, what: str, pattern: ir.Var, target: ir.Expr, operand: str = "", buffer: str = "") -> None:
@@ -179,7 +179,7 @@ class OperandMatcher:
         pack = self.remedies.pack(operand) if operand else ""
         if not isinstance(target, ir.Var):
             self._fail(f"{what} must be one axis with stride 1, got {ir.expr_text(target)}{place}", pack)
-        known = self.found.axes.get(pattern.name, target.name)
+        known = self.bindings.axes.get(pattern.name, target.name)
         if known != target.name:
             swap = "swap the last dimensions of that tensor" if target.name in self.inner else pack
             self._fail(f"{what} must be axis {known} as elsewhere, got {target.name}{place}", swap if operand else "")
@@ -194,7 +194,7 @@ class OperandMatcher:
                 f"axis {target.name} must have extent {extent}, got {self.inner[target.name]}",
                 self.remedies.extent(self.inner[target.name], extent),
             )
-        self.found.axes[pattern.name] = target.name
+        self.bindings.axes[pattern.name] = target.name
 
     def _check_lead(self, operand: str, lead: tuple[ir.Expr, ...], tail: tuple[ir.Expr, ...], name: str) -> None:
         """Check that the leading indices select one entry, known at compile time."""
@@ -207,7 +207,7 @@ class OperandMatcher:
                         "gather it before",
                     )
                 if isinstance(e, ir.Var) and self.inner.get(e.name, 1) > 1:
-                    of_entry = e in tail or e.name in self.found.axes.values()
+                    of_entry = e in tail or e.name in self.bindings.axes.values()
                     self._fail(
                         f"operand {operand} must be one entry of {name}, got index {ir.expr_text(index)}, which "
                         f"depends on axis {e.name} inside the tensorized loop",
@@ -215,9 +215,9 @@ class OperandMatcher:
                     )
 
     def _bind(self, operand: str, name: str, lead: tuple[ir.Expr, ...]) -> None:
-        if self.found.buffers.setdefault(operand, name) != name:
-            self._fail(f"operand {operand} must be one buffer, got {self.found.buffers[operand]} and {name}")
-        if self.found.entries.setdefault(operand, lead) != lead:
+        if self.bindings.buffers.setdefault(operand, name) != name:
+            self._fail(f"operand {operand} must be one buffer, got {self.bindings.buffers[operand]} and {name}")
+        if self.bindings.entries.setdefault(operand, lead) != lead:
             self._fail(f"operand {operand} must be one entry, got two different ones of {name}")
 
 
@@ -236,13 +236,13 @@ def window_start(
     for term, factor in form.terms.items():
         if not isinstance(term, ir.Var):
             return None
-        own = axes.get(term.name) or _partner(rest, factor, extents[term.name], axes, inner)
-        if own is None and extents[term.name] == 1:
+        axis = axes.get(term.name) or _partner(rest, factor, extents[term.name], axes, inner)
+        if axis is None and extents[term.name] == 1:
             continue
-        if own is None or rest.terms.get(ir.Var(own)) != factor:
+        if axis is None or rest.terms.get(ir.Var(axis)) != factor:
             return None
-        axes[term.name] = own
-        rest = rest + Linear({ir.Var(own): -factor})
+        axes[term.name] = axis
+        rest = rest + Linear({ir.Var(axis): -factor})
     moving = {name for part in rest.terms for name in var_names(part) if inner.get(name, 1) > 1}
     return None if moving else rest.expr()
 

@@ -39,12 +39,12 @@ class Remedies:
             return f"tensorize from loop {loop} inwards"
         return f"{_call('reorder', *between, loop, *self._loops)}, then tensorize from loop {loop} inwards"
 
-    def extent(self, found: int, wanted: int) -> str:
+    def extent(self, got: int, wanted: int) -> str:
         """How to give a dimension of extent `found` the extent `wanted`."""
-        whole = -(-found // wanted)
+        whole = -(-got // wanted)
         if whole == 1:
             return f"pad that dimension to {wanted}"
-        if found != whole * wanted:
+        if got != whole * wanted:
             return (
                 f"pad that dimension to {whole * wanted} and declare it as two, [{whole}, {wanted}], in the expression"
             )
@@ -52,8 +52,8 @@ class Remedies:
 
     def _loop_of(self, axis: str) -> str | None:
         """The loop that drives an axis of the block by itself."""
-        for own, value in self._block.bindings:
-            if own.var == axis and isinstance(value, ir.Var):
+        for axis_name, value in self._block.bindings:
+            if axis_name.var == axis and isinstance(value, ir.Var):
                 return value.name
         return None
 
@@ -76,14 +76,14 @@ class Remedies:
     def dtype(self, buffer: str, wanted: str) -> str:
         """How to give an operand another dtype."""
         assert isinstance(self._block.body, ir.Store)
-        found = self._fn.buffers[buffer].dtype
+        got = self._fn.buffers[buffer].dtype
         if buffer == self._block.body.buffer:
             return f'cast the operands of the expression: te.cast("{wanted}", ...)'
         source = self._source(buffer)
         if source in self._fn.params:
-            owner = self._intrinsic.name if found in _VDLA_DTYPES or self._intrinsic.target == "cpu" else "the machine"
-            return f"{owner} has no {found} operand, so declare placeholder {source} as {wanted}"
-        return f"cast {source} to {wanted} in its stage, or use an intrinsic whose operand is {found}"
+            owner = self._intrinsic.name if got in _VDLA_DTYPES or self._intrinsic.target == "cpu" else "the machine"
+            return f"{owner} has no {got} operand, so declare placeholder {source} as {wanted}"
+        return f"cast {source} to {wanted} in its stage, or use an intrinsic whose operand is {got}"
 
     def _source(self, buffer: str) -> str:
         """The buffer at the start of the chain of copies that ends in `buffer`."""

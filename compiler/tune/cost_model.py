@@ -82,8 +82,8 @@ class CostModel:
         draft = self._draft(features)
         if self._booster is None:
             return draft
-        found = self._booster.predict(xgboost.DMatrix(features, base_margin=draft, nthread=1), output_margin=True)
-        return np.asarray(found, np.float64)
+        costs = self._booster.predict(xgboost.DMatrix(features, base_margin=draft, nthread=1), output_margin=True)
+        return np.asarray(costs, np.float64)
 
     def _draft(self, features: Features) -> Floats:
         """Scores by the estimate."""

@@ -71,12 +71,12 @@ def graph_forms(graph: Graph, target: Target) -> Forms:
     default = graph_function(graph, target)
     names = dict.fromkeys(name for node in graph.nodes for name in _ALGORITHMS.get(node.op, ()))
     made = {FormKey(name): _computed(graph, FormKey(name), target) for name in names}
-    found = {key: function for key, function in made.items() if function is not None}
+    functions = {key: function for key, function in made.items() if function is not None}
     text = str(default.function)
-    first = next((key for key, function in found.items() if str(function.function) == text), None)
-    if first is None or len(found) == 1:
-        found, first = {FormKey(): default}, FormKey()
-    ways = {first: default, **found}
+    first = next((key for key, function in functions.items() if str(function.function) == text), None)
+    if first is None or len(functions) == 1:
+        functions, first = {FormKey(): default}, FormKey()
+    ways = {first: default, **functions}
     ways |= {key: form for key in _ways(graph, list(ways), target) if (form := _computed(graph, key, target))}
     return _different(ways)
 

@@ -54,8 +54,8 @@ def _default_point(space: Space, forms: _FormChoices) -> Point:
 def _point_of(space: Space, key: FormKey, choices: Sequence[ScheduleChoice], values: Point) -> Point:
     """The point of a form with `values` for its choices, and the first ones for all others."""
     first = {**{knob.name: knob.values[0] for knob in space.knobs}, **key._asdict()}
-    own = {name: values[name] for choice in choices for name in choice.names if name in values}
-    return {knob.name: {**first, **own}[knob.name] for knob in space.knobs}
+    point = {name: values[name] for choice in choices for name in choice.names if name in values}
+    return {knob.name: {**first, **point}[knob.name] for knob in space.knobs}
 
 
 def _knobs(forms: _FormChoices) -> tuple[Knob, ...]:
@@ -64,7 +64,7 @@ def _knobs(forms: _FormChoices) -> tuple[Knob, ...]:
     for choice in (choice for choices in forms.values() for choice in choices):
         for place, name in enumerate(choice.names):
             values.setdefault(name, set()).update(combination[place] for combination in choice.legal)
-    knobs = tuple(Knob(name, tuple(sorted(found))) for name, found in values.items())
+    knobs = tuple(Knob(name, tuple(sorted(options))) for name, options in values.items())
     ways = tuple(Knob(name, values) for name, values in _ways(forms).items())
     return (*ways, *knobs) or (_SCHEDULE,)
 

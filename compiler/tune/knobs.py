@@ -102,9 +102,9 @@ class Knobs:
 
     def check_all_asked(self) -> None:
         """TuneError unless every value of the point was asked for."""
-        left = [name for name in self._point or {} if name not in self._knobs]
-        if left:
-            raise TuneError(f"knobs: schedule must ask for the same knobs at every point, got none for {left[0]}")
+        unknown = [name for name in self._point or {} if name not in self._knobs]
+        if unknown:
+            raise TuneError(f"knobs: schedule must ask for the same knobs at every point, got none for {unknown[0]}")
 
 
 def knob_features(space: Space, columns: Columns) -> tuple[tuple[str, ...], list[np.ndarray]]:

@@ -176,18 +176,18 @@ class Space:
         """For each point another one that differs in one knob, at random; any point where none was
         found in a few tries.
         """
-        found, left = np.array(indices, np.int64), np.arange(len(indices))
+        neighbours, pending = np.array(indices, np.int64), np.arange(len(indices))
         several = np.flatnonzero(self._sizes > 1)
         for _ in range(_TRIES if len(several) else 0):
-            digits, knobs = self.digits(found[left]), rng.choice(several, len(left))
-            steps = 1 + (rng.random(len(left)) * (self._sizes[knobs] - 1)).astype(np.int64)
-            row = np.arange(len(left))
+            digits, knobs = self.digits(neighbours[pending]), rng.choice(several, len(pending))
+            steps = 1 + (rng.random(len(pending)) * (self._sizes[knobs] - 1)).astype(np.int64)
+            row = np.arange(len(pending))
             digits[row, knobs] = (digits[row, knobs] + steps) % self._sizes[knobs]
             changed = self.indices(digits)
-            found[left] = np.where(changed >= 0, changed, found[left])
-            left = left[changed < 0]
-        found[left] = rng.integers(self.size, size=len(left))
-        return found
+            neighbours[pending] = np.where(changed >= 0, changed, neighbours[pending])
+            pending = pending[changed < 0]
+        neighbours[pending] = rng.integers(self.size, size=len(pending))
+        return neighbours
 
     # --- one point
 

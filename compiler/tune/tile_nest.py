@@ -113,9 +113,9 @@ class TileNest:
         """How often a level is executed: the product of the loops down to it, uneven ends whole."""
         e, threads = self.extents, self.candidates.threads
         loops = ("sections", "groups", "batches", "rows", "cols", "chunks", "blocks", "lines", "pixels")
-        found = self._all(1)
+        counts = self._all(1)
         for name in loops[: LEVELS.index(level)]:
-            found = found * e[name]
+            counts = counts * e[name]
             if name in LOOPS:
-                found = found * np.where(self.candidates.over == LOOPS.index(name), threads, 1)
-        return np.asarray(found)
+                counts = counts * np.where(self.candidates.over == LOOPS.index(name), threads, 1)
+        return np.asarray(counts)

@@ -94,8 +94,8 @@ def _placeholders(output: te.Tensor) -> list[te.Tensor]:
     """The plain inputs, in the order in which they are read."""
     if output.stage is None:
         return [output]
-    found = {tensor.name: tensor for read in output.stage.reads for tensor in _placeholders(read)}
-    return list(found.values())
+    placeholders = {tensor.name: tensor for read in output.stage.reads for tensor in _placeholders(read)}
+    return list(placeholders.values())
 
 
 # --- templates ------------------------------------------------------------------------------------
@@ -163,8 +163,8 @@ class TemplateSource:
             return [TemplateForm(self.template, config, options)]
         packings = Conv2d(config, **options).packings
         every = [TemplateForm(conv2d, config, {**options, "packing": packing}, packing) for packing in packings]
-        found = [form for form in every if _fits(form)] or every[:1]
-        return [*found[: 1 if options["in_channels"] >= config.block_in else None]]
+        forms = [form for form in every if _fits(form)] or every[:1]
+        return [*forms[: 1 if options["in_channels"] >= config.block_in else None]]
 
 
 def _spelled(key: str, value: object) -> object:

@@ -36,8 +36,10 @@ def tile_space(name: str, config: Config, problems: Mapping[str, TilingProblem])
     tables = {label: _Table(config, problem) for label, problem in problems.items()}
     knobs = _joined(list(problems), [table.knobs for table in tables.values()])
     bare = Space(name, knobs)
-    found = [_codes(bare, form, columns) for form, table in enumerate(tables.values()) for columns in table.fitting()]
-    return Space(name, knobs, np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64))
+    tables_of_codes = [
+        _codes(bare, form, columns) for form, table in enumerate(tables.values()) for columns in table.fitting()
+    ]
+    return Space(name, knobs, np.sort(np.concatenate(tables_of_codes)) if tables_of_codes else np.zeros(0, np.int64))
 
 
 def _joined(labels: list[str], tables: Sequence[Mapping[str, tuple[Value, ...]]]) -> tuple[Knob, ...]:
@@ -87,8 +89,8 @@ class _Table:
             for strips in map(int, self.knobs["strips"]):
                 even = fit["rows"] % strips == 0
                 if even.any():
-                    found = {name: column[even] for name, column in fit.items()}
-                    yield {**found, "strips": np.full(int(even.sum()), strips)}
+                    columns_fitting = {name: column[even] for name, column in fit.items()}
+                    yield {**columns_fitting, "strips": np.full(int(even.sum()), strips)}
 
     def _fitting_sizes(self, count: int) -> Iterator[Columns]:
         """Sizes of which some choice may fit, at most `count` at once: the one that takes least
@@ -98,13 +100,13 @@ class _Table:
         for start in range(0, sizes.size, _MOST_AT_ONCE):
             indices = np.arange(start, min(start + _MOST_AT_ONCE, sizes.size))
             columns = {**sizes.columns(indices), **least.columns(np.zeros_like(indices))}
-            found = indices[fitting(self._config, self._problem, candidates_of(columns))]
-            yield from (sizes.columns(found[at : at + count]) for at in range(0, len(found), count))
+            fits = indices[fitting(self._config, self._problem, candidates_of(columns))]
+            yield from (sizes.columns(fits[at : at + count]) for at in range(0, len(fits), count))
 
 
 def _grid(values: Mapping[str, tuple[Value, ...]]) -> Space:
     """All combinations of values."""
-    return Space("tiles", tuple(Knob(name, each) for name, each in values.items()))
+    return Space("tiles", tuple(Knob(name, choices) for name, choices in values.items()))
 
 
 def _is_canonical(problem: TilingProblem, c: Candidates, first: int) -> Bools:

@@ -101,10 +101,10 @@ class VdlaTask:
 
     def features(self, indices: Ints) -> NDArray[np.float32]:
         """[point, feature]."""
-        found, estimates = np.zeros((len(indices), len(FEATURES)), np.float32), self.estimate(indices)
+        matrix, estimates = np.zeros((len(indices), len(FEATURES)), np.float32), self.estimate(indices)
         for form, chosen, tiles in self._estimate.by_form(indices):
-            found[chosen] = tile_features(self.config, form.problem, tiles, estimates[chosen])
-        return found
+            matrix[chosen] = tile_features(self.config, form.problem, tiles, estimates[chosen])
+        return matrix
 
 
 def expression_task(output: te.Tensor, config: Config, name: str = "") -> VdlaTask:

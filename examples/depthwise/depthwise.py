@@ -28,7 +28,7 @@ def declare(config):
     x = te.placeholder(pixel, config.inp_dtype, "x")
     w = te.placeholder((9, lanes), config.wgt_dtype, "w")
     above = te.placeholder(line.shape, config.inp_dtype, "above")  # this column, in the two rows above
-    left = te.placeholder(window.shape, config.inp_dtype, "left")  # three rows of the columns before
+    left_columns = te.placeholder(window.shape, config.inp_dtype, "left")  # three rows of the columns before
     top = te.placeholder((1,), "int32", "top")
 
     def column(r, b, o):
@@ -36,13 +36,13 @@ def declare(config):
         return te.select(r < 2, held, x[b, o])
 
     def total(b, o):
-        nine = [(r, c, left[r, c, b, o]) for r in range(3) for c in range(2)]
+        nine = [(r, c, left_columns[r, c, b, o]) for r in range(3) for c in range(2)]
         nine += [(r, 2, column(te.const(r, "int32"), b, o)) for r in range(3)]
         first, *others = [wide(value) * wide(w[3 * r + c, o]) for r, c, value in nine]
         return sum(others, first)
 
     def moved(r, c, b, o):
-        return te.select(c < 1, left[r, 1, b, o], column(r, b, o))
+        return te.select(c < 1, left_columns[r, 1, b, o], column(r, b, o))
 
     step = vdla.Extension(
         name="dw",

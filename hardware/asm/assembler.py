@@ -171,26 +171,26 @@ def _source(line: Line) -> int:
 def _read_instruction(isa: InstructionSet, text: _Text, line: Line) -> None:
     head = line[0]
     mnemonics = [mnemonic_of(cls) for cls in isa.classes]
-    found = isa.format_named(choice(head, "instruction or directive", head.text, (*mnemonics, *DIRECTIVES)))
-    assert found is not None, "a directive is not among the lines of instructions"
-    cls = found.cls
+    encoding = isa.format_named(choice(head, "instruction or directive", head.text, (*mnemonics, *DIRECTIVES)))
+    assert encoding is not None, "a directive is not among the lines of instructions"
+    cls = encoding.cls
     optional = defaults(cls)
-    required = [field for field in found.fields if field.name not in optional]
+    required = [field for field in encoding.fields if field.name not in optional]
     if len(line) - 1 < len(required):
         raise head.error(f"{head.text} must be followed by {required[0].name}, got nothing")
     values: dict[str, Any] = {f.name: _field_value(w, f, w.text) for f, w in zip(required, line[1:], strict=False)}
     rest = [word for word in line[1 + len(required) :] if not word.text.startswith("@")]
-    tensor = _read_fields(found, rest, values)
+    tensor = _read_fields(encoding, rest, values)
     values.update(_tokens(unit_of(cls(**values)), [word for word in rest if word.key in TOKENS]))
     text.rows.append(_Row(head, cls(**values), tensor, _source(line)))
 
 
-def _read_fields(found: Format, words: Line | list[Word], values: dict[str, Any]) -> str | None:
+def _read_fields(encoding: Format, words: Line | list[Word], values: dict[str, Any]) -> str | None:
     """Set fields in `values`; returns the name of the tensor that `dram` is relative to."""
-    optional, tensor = defaults(found.cls), None
-    fields = {f.name: f for f in found.fields if f.name in optional and f.name not in NOT_PRINTED - {"dram"}}
+    optional, tensor = defaults(encoding.cls), None
+    fields = {f.name: f for f in encoding.fields if f.name in optional and f.name not in NOT_PRINTED - {"dram"}}
     for word in words:
-        name = choice(word, f"field of {mnemonic_of(found.cls)}", word.key, (*fields, *TOKENS))
+        name = choice(word, f"field of {mnemonic_of(encoding.cls)}", word.key, (*fields, *TOKENS))
         if name in values:
             raise word.error(f"{name} must be given once, got {word.text}")
         if name == "dram":

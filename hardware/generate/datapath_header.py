@@ -65,16 +65,16 @@ def check_header(config: Config, unit: PlugInUnit) -> None:
         )
 
 
-def _check(unit: PlugInUnit, line: int, port: DatapathPort, found: _Declared | None) -> None:
+def _check(unit: PlugInUnit, line: int, port: DatapathPort, declared: _Declared | None) -> None:
     remedy = f"write `{port.declaration}`"
-    if found is None:
+    if declared is None:
         raise ConfigError(f"{datapath_place(unit, line)}: datapath must have port {port.name}, got none; {remedy}")
-    if found.direction != port.direction.strip():
+    if declared.direction != port.direction.strip():
         rule = f"port {port.name} must be an {port.direction.strip()}"
-        raise ConfigError(f"{datapath_place(unit, found.line)}: {rule}, got an {found.direction}; {remedy}")
-    if found.bits not in (None, port.bits):
+        raise ConfigError(f"{datapath_place(unit, declared.line)}: {rule}, got an {declared.direction}; {remedy}")
+    if declared.bits not in (None, port.bits):
         rule = f"port {port.name} must have {port.bits} bits"
-        raise ConfigError(f"{datapath_place(unit, found.line)}: {rule}, got {found.bits}; {remedy}")
+        raise ConfigError(f"{datapath_place(unit, declared.line)}: {rule}, got {declared.bits}; {remedy}")
 
 
 def datapath_place(unit: PlugInUnit, line: int) -> str:
@@ -88,7 +88,7 @@ def datapath_place(unit: PlugInUnit, line: int) -> str:
 
 def _without_comments(text: str) -> str:
     """The text with spaces for comments, so that lines keep their numbers."""
-    return re.sub(r"//[^\n]*|/\*.*?\*/", lambda found: re.sub(r"[^\n]", " ", found[0]), text, flags=re.S)
+    return re.sub(r"//[^\n]*|/\*.*?\*/", lambda match: re.sub(r"[^\n]", " ", match[0]), text, flags=re.S)
 
 
 def _declared(text: str, start: int, sizes: Mapping[str, int]) -> Iterator[_Declared]:
@@ -148,7 +148,7 @@ def _sizes(config: Config) -> dict[str, int]:
     array = array_port(config)
     return {
         **{camel(name): getattr(config, name) for name in _SIZES},
-        **{name: getattr(array, each) for name, each in _ARRAY_SIZES.items()},
+        **{name: getattr(array, size) for name, size in _ARRAY_SIZES.items()},
         "Lanes": config.batch * config.block_out,
     }
 

@@ -109,9 +109,9 @@ def step_ports(config: Config, unit: PlugInUnit) -> tuple[DatapathPort, ...]:
 
 def _check_latency(plug_in: PlugIn) -> None:
     """Refuse a latency that a datapath cannot know: one of fields that have no port."""
-    own = [field.name for field in plug_in.fields]
+    names = [field.name for field in plug_in.fields]
     for name in plug_in.latency.names:
-        if name not in own:
+        if name not in names:
             rule = "with a datapath, latency must be a constant or a formula of the extension's own fields"
             raise ConfigError(f"extension {plug_in.name}: {rule}, got {plug_in.latency.text}, which has {name}")
 
@@ -161,10 +161,10 @@ def _inputs(config: Config, head: str, plug_in: PlugIn) -> Iterator[DatapathPort
         if held.index is not None:
             yield _row(head, held)
     widths = {field.name: field.width(config) for field in plug_in_fields(plug_in)}
-    for own in plug_in.fields:
-        width = widths[own.name]
-        sign = "signed " if own.signed else ""
-        yield DatapathPort(INPUT, f"{head}{own.name}_i", f"{sign}[{width - 1}:0]", width, own.doc.rstrip("."))
+    for declared in plug_in.fields:
+        width = widths[declared.name]
+        sign = "signed " if declared.signed else ""
+        yield DatapathPort(INPUT, f"{head}{declared.name}_i", f"{sign}[{width - 1}:0]", width, declared.doc.rstrip("."))
 
 
 def _row(head: str, held: StatePort) -> DatapathPort:

@@ -235,12 +235,12 @@ def _operand(config: Config, port: Port, end: str) -> str:
 
 
 def _own_fields(config: Config, plug_in: PlugIn, step: str) -> dict[str, str]:
-    found, offset = {}, 0
+    slices, offset = {}, 0
     widths = {field.name: field.width(config) for field in plug_in_fields(plug_in)}
-    for own in plug_in.fields:
-        found[f"{own.name}_i"] = f"{step}.own[{offset}+:{widths[own.name]}]"
-        offset += widths[own.name]
-    return found
+    for declared in plug_in.fields:
+        slices[f"{declared.name}_i"] = f"{step}.own[{offset}+:{widths[declared.name]}]"
+        offset += widths[declared.name]
+    return slices
 
 
 def _output(config: Config, name: str, plug_ins: list[PlugIn], valid: str, step: str) -> Iterator[str]:

@@ -91,8 +91,8 @@ class _Machine:
 
     def slots(self, number: int) -> dict[str, Slot]:
         """The fields of an extension at their places in straightened words."""
-        found = plug_in_layouts(self.config)[number][len(HEAD) + 1 :]
-        return {item.field.name: Slot(item.field, item.offset - self.number_bits, item.width) for item in found}
+        layout = plug_in_layouts(self.config)[number][len(HEAD) + 1 :]
+        return {item.field.name: Slot(item.field, item.offset - self.number_bits, item.width) for item in layout}
 
     def own_begin(self) -> int:
         """The first bit of the fields of an extension's own."""
@@ -126,7 +126,7 @@ def _package(machine: _Machine) -> Iterator[str]:
     groups = {buffer: largest_group(machine.config, buffer) for buffer in (Buffer.INP, Buffer.WGT)}
     names = [*(plug_in.name for plug_in in plug_ins), *([stage.name] if stage is not None else [])]
     yield _HEAD.format(names=", ".join(names) or "none").rstrip()
-    own = [sum(machine.slots(n)[field.name].width for field in p.fields) for n, p in enumerate(plug_ins)]
+    widths = [sum(machine.slots(n)[field.name].width for field in p.fields) for n, p in enumerate(plug_ins)]
     flags = {
         "HasExtensions": bool(names),
         "HasStage": stage is not None,
@@ -140,15 +140,15 @@ def _package(machine: _Machine) -> Iterator[str]:
         "MostLatency": max([0, *(latency.high for latency in latencies)]),
         "LatencyBits": max([1, *(latency.high.bit_length() for latency in latencies)]),
         "StepBits": max([1, *(step.high.bit_length() for step in steps)]),
-        "OwnBits": max([1, *own]),
+        "OwnBits": max([1, *widths]),
         "InpGroup": groups[Buffer.INP],
         "WgtGroup": groups[Buffer.WGT],
         "StageLatency": stage.latency if stage is not None else 0,
     }
     for name, value in values.items():
         yield f"  parameter int unsigned {name} = {value};"
-    taken = sum(1 << cycles for cycles in {cycles for item in latencies for cycles in range(item.low, item.high + 1)})
-    yield f"  parameter logic [MostLatency:0] Latencies = {values['MostLatency'] + 1}'h{taken:x};  // that steps have"
+    used = sum(1 << cycles for cycles in {cycles for item in latencies for cycles in range(item.low, item.high + 1)})
+    yield f"  parameter logic [MostLatency:0] Latencies = {values['MostLatency'] + 1}'h{used:x};  // that steps have"
     for name in ("Inp", "Wgt"):
         yield f"  parameter int unsigned {name}GroupBits = {name}Group * {name}EntryBits;"
     yield f"  parameter opcode_e OpExtension = opcode_e'(3'd{EXTENSION});"

@@ -31,12 +31,12 @@ class FormulaText:
 def formula_text(formula: Formula, limits: Callable[[str], Interval], read: Callable[[str], str]) -> FormulaText:
     """A formula of fields that lie within `limits`; `read` gives the expression of a field."""
     tree = ast.parse(formula.text, mode="eval").body
-    found = _Ranges(limits)
-    low, high = found.range_of(tree)
+    ranges = _Ranges(limits)
+    low, high = ranges.range_of(tree)
     if low == high:
         tree = ast.Constant(low)
-    bits = max(2, found.least.bit_length() + 1, found.most.bit_length() + 1)
-    return FormulaText(_text(tree, bits, found, read), low, high, bits)
+    bits = max(2, ranges.least.bit_length() + 1, ranges.most.bit_length() + 1)
+    return FormulaText(_text(tree, bits, ranges, read), low, high, bits)
 
 
 class _Ranges:

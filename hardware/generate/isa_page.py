@@ -47,28 +47,29 @@ def _fields(slots: Sequence[Slot]) -> Iterator[str]:
     yield from table(("field", "bits", "width", "kind", "meaning"), rows)
 
 
-def _rules(config: Config, found: Format) -> Iterator[Rule]:
+def _rules(config: Config, encoding: Format) -> Iterator[Rule]:
     """The rules of a format but for those of all formats."""
-    opcode = Opcode.GEMM if found.plug_in else found.code
+    opcode = Opcode.GEMM if encoding.plug_in else encoding.code
     yield from (rule for rule in rules_of(config) if opcode in rule.opcodes and not set(FORMATS) <= set(rule.opcodes))
-    if found.plug_in:
-        yield from plug_in_rules(config, found.plug_in)
+    if encoding.plug_in:
+        yield from plug_in_rules(config, encoding.plug_in)
 
 
 def _doc(cls: type) -> str:
     return (cls.__doc__ or "").strip()
 
 
-def _format(config: Config, found: Format) -> Iterator[str]:
+def _format(config: Config, encoding: Format) -> Iterator[str]:
     yield ""
-    yield f"## {found.name}"
+    yield f"## {encoding.name}"
     yield ""
-    yield f"{_doc(found.cls)} Unit: {UNITS.get(Opcode(found.code), 'compute') if found.plug_in is None else 'compute'}."
-    if found.plug_in is not None:
-        yield from _plug_in(config, found.plug_in)
+    unit = UNITS.get(Opcode(encoding.code), "compute") if encoding.plug_in is None else "compute"
+    yield f"{_doc(encoding.cls)} Unit: {unit}."
+    if encoding.plug_in is not None:
+        yield from _plug_in(config, encoding.plug_in)
     yield ""
-    yield from _fields(found.slots)
-    rules = [f"- `{rule.field}` must {rule.words}." for rule in _rules(config, found)]
+    yield from _fields(encoding.slots)
+    rules = [f"- `{rule.field}` must {rule.words}." for rule in _rules(config, encoding)]
     if rules:
         yield ""
         yield from rules
@@ -144,8 +145,8 @@ def _page(config: Config) -> Iterator[str]:
     yield "fields lie from bit 0 upwards. In every instruction:"
     yield ""
     yield from _common_rules()
-    for found in isa_of(config).formats.values():
-        yield from _format(config, found)
+    for encoding in isa_of(config).formats.values():
+        yield from _format(config, encoding)
     if config.stage is not None:
         yield from _stage(config.stage)
     yield ""

@@ -63,8 +63,8 @@ def _used_bits(config: Sizes) -> NDArray[np.uint64]:
     """Masks of the bits that each format defines, by code."""
     isa = isa_of(config)
     masks = np.zeros((isa.codes, instruction_bytes(config) // 8), np.uint64)
-    for code, found in isa.formats.items():
-        for slot in found.slots:
+    for code, encoding in isa.formats.items():
+        for slot in encoding.slots:
             _insert(masks[code : code + 1], slot, np.array([-1], np.int64))
     return masks
 
@@ -77,12 +77,12 @@ def _show(value: int, field: Field) -> str:
     return members.get(value, str(value))
 
 
-def _where(index: int, found: Format) -> str:
-    return f"instruction {index} ({found.name})"
+def _where(index: int, encoding: Format) -> str:
+    return f"instruction {index} ({encoding.name})"
 
 
-def _where_row(rows: Sequence[int], found: Format, index: int) -> str:
-    return _where(rows[index], found)
+def _where_row(rows: Sequence[int], encoding: Format, index: int) -> str:
+    return _where(rows[index], encoding)
 
 
 def _range_rule(slot: Slot) -> str:
@@ -101,13 +101,13 @@ def _in_range(slot: Slot, values: Array) -> Bools:
 
 
 @lru_cache(maxsize=64)
-def _getter(found: Format) -> attrgetter[tuple[int, ...]]:
-    return attrgetter(*(slot.field.name for slot in found.values))
+def _getter(encoding: Format) -> attrgetter[tuple[int, ...]]:
+    return attrgetter(*(slot.field.name for slot in encoding.values))
 
 
 @lru_cache(maxsize=256)
-def _limits(found: Format) -> tuple[Values, Values]:
-    return _ranges(found.values)
+def _limits(encoding: Format) -> tuple[Values, Values]:
+    return _ranges(encoding.values)
 
 
 @lru_cache(maxsize=64)
@@ -167,12 +167,12 @@ def instruction_columns(config: Sizes, instructions: Sequence[Instruction]) -> V
     """The columns of instructions; IsaError where a value does not fit its field."""
     isa = isa_of(config)
     table, codes = np.zeros((len(instructions), len(isa.columns)), np.int64), np.zeros(len(instructions), np.int64)
-    for found, rows in _positions(isa, instructions).items():
-        get = _getter(found)
+    for encoding, rows in _positions(isa, instructions).items():
+        get = _getter(encoding)
         raw = [get(instructions[row]) for row in rows]
-        values = _table(raw, found.values, _limits(found), partial(_where_row, rows, found))
-        table[np.ix_(rows, found.value_columns)] = values
-        codes[rows] = found.code
+        values = _table(raw, encoding.values, _limits(encoding), partial(_where_row, rows, encoding))
+        table[np.ix_(rows, encoding.value_columns)] = values
+        codes[rows] = encoding.code
     isa.set_codes(table, codes)
     fill_unit(config, table)
     return table
@@ -194,10 +194,10 @@ def pack(config: Sizes, table: Values) -> Words:
     isa = isa_of(config)
     lanes = np.zeros((len(table), instruction_bytes(config) // 8), np.uint64)
     codes = isa.codes_of_columns(table)
-    for code, found in isa.formats.items():
+    for code, encoding in isa.formats.items():
         rows = np.flatnonzero(codes == code)
         part = np.zeros((len(rows), lanes.shape[1]), np.uint64)
-        for slot, column in zip(found.slots, found.columns, strict=True) if len(rows) else ():
+        for slot, column in zip(encoding.slots, encoding.columns, strict=True) if len(rows) else ():
             _insert(part, slot, table[rows, column])
         lanes[rows] = part
     return lanes.astype("<u8", copy=False).view(np.uint8)
@@ -219,9 +219,9 @@ def with_fields(config: Sizes, words: Words, fields: Mapping[str, Values]) -> Wo
     lanes = _lanes(words, instruction_bytes(config), "instructions").copy()
     isa = isa_of(config)
     codes = isa.codes_of_words(lanes)
-    for code, found in isa.formats.items():
+    for code, encoding in isa.formats.items():
         rows = np.flatnonzero(codes == code)
-        changed = [slot for slot in found.slots if slot.field.name in fields] if len(rows) else []
+        changed = [slot for slot in encoding.slots if slot.field.name in fields] if len(rows) else []
         used = np.zeros((1, lanes.shape[1]), np.uint64)
         for slot in changed:
             _insert(used, slot, np.array([-1], np.int64))
@@ -242,10 +242,10 @@ def columns(config: Sizes, words: Words) -> Values:
     table = np.zeros((len(words), len(isa.columns)), np.int64)
     codes = isa.codes_of_words(lanes)
     isa.set_codes(table, codes)
-    for code, found in isa.formats.items():
+    for code, encoding in isa.formats.items():
         rows = np.flatnonzero(codes == code)
         part = lanes[rows]
-        for slot, column in zip(found.slots, found.columns, strict=True) if len(rows) else ():
+        for slot, column in zip(encoding.slots, encoding.columns, strict=True) if len(rows) else ():
             table[rows, column] = _extract(part, slot)
     fill_unit(config, table)
     return table
@@ -280,14 +280,14 @@ def _check_codes(isa: InstructionSet, codes: Values) -> None:
 
 
 def _check_enums(isa: InstructionSet, table: Values, codes: Values) -> None:
-    for code, found in isa.formats.items():
+    for code, encoding in isa.formats.items():
         rows = np.flatnonzero(codes == code)
-        for slot, column in zip(found.slots[1:], found.columns[1:], strict=True):
+        for slot, column in zip(encoding.slots[1:], encoding.columns[1:], strict=True):
             values = table[rows, column]
             if slot.field.enum is not None and not _in_range(slot, values).all():
                 row = int(rows[int((~_in_range(slot, values)).argmax())])
                 raise IsaError(
-                    _where(row, found), f"{slot.field.name} must {_range_rule(slot)}, got {table[row, column]}"
+                    _where(row, encoding), f"{slot.field.name} must {_range_rule(slot)}, got {table[row, column]}"
                 )
 
 
@@ -300,10 +300,10 @@ def check_rules(config: Sizes, table: Values) -> None:
     broken = first_broken(config, table, isa.col)
     if broken is not None:
         row, rule = broken
-        found = isa.formats[int(isa.codes_of_columns(table[row : row + 1])[0])]
-        field = next(slot.field for slot in found.slots if slot.field.name == rule.field)
-        got = _show(int(table[row, found.column(rule.field)]), field)
-        raise IsaError(_where(row, found), f"{rule.field} must {rule.words}, got {got}")
+        encoding = isa.formats[int(isa.codes_of_columns(table[row : row + 1])[0])]
+        field = next(slot.field for slot in encoding.slots if slot.field.name == rule.field)
+        got = _show(int(table[row, encoding.column(rule.field)]), field)
+        raise IsaError(_where(row, encoding), f"{rule.field} must {rule.words}, got {got}")
 
 
 def decode(config: Sizes, words: Words) -> tuple[Instruction, ...]:
@@ -312,18 +312,18 @@ def decode(config: Sizes, words: Words) -> tuple[Instruction, ...]:
     table = check(config, words)
     codes = isa.codes_of_columns(table)
     result: list[Instruction | None] = [None] * len(table)
-    for code, found in isa.formats.items():
+    for code, encoding in isa.formats.items():
         rows = np.flatnonzero(codes == code)
-        part = table[rows][:, found.value_columns].tolist()
+        part = table[rows][:, encoding.value_columns].tolist()
         for row, values in zip(rows.tolist(), part, strict=True):
-            result[row] = _build(found, values)
+            result[row] = _build(encoding, values)
     return tuple(instruction for instruction in result if instruction is not None)
 
 
-def _build(found: Format, values: Sequence[int]) -> Instruction:
-    fields = [slot.field for slot in found.values]
+def _build(encoding: Format, values: Sequence[int]) -> Instruction:
+    fields = [slot.field for slot in encoding.values]
     named: dict[str, Any] = {f.name: v if f.enum is None else f.enum(v) for f, v in zip(fields, values, strict=True)}
-    return found.cls(**named)
+    return encoding.cls(**named)
 
 
 # --- micro-ops -----------------------------------------------------------------------------------

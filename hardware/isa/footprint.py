@@ -252,7 +252,7 @@ class Footprints:
         if row[_OPCODE] == Opcode.SYNC or kernel is None:
             return []
         streams = [*self._used(row, kernel), *self._state_streams(row)]
-        return [found for stream in streams if (found := _looped_excess(stream, row, kernel))]
+        return [text for stream in streams if (text := _looped_excess(stream, row, kernel))]
 
     def kernel_excess(self, row: Row) -> Excess | None:
         """The excess of the micro-ops of a GEMM or VECTOR beyond their buffer, or None."""
@@ -378,16 +378,16 @@ class Footprints:
 
     def _looped(self, row: Row, kernel: UopOffsets) -> list[BufferAccess]:
         micro_ops = slice(row[COL["uop_begin"]], row[COL["uop_end"]])
-        found = [BufferAccess("uop_begin", Buffer.UOP, False, micro_ops)]
+        accesses = [BufferAccess("uop_begin", Buffer.UOP, False, micro_ops)]
         if self._reads_old_sums(row):
-            found.append(BufferAccess("acc", Buffer.ACC, False, self._old_sums(row, kernel)))
+            accesses.append(BufferAccess("acc", Buffer.ACC, False, self._old_sums(row, kernel)))
         for stream in self._used(row, kernel):
             place = self._place(stream, row, kernel)
             assert stream.buffer is not None, "streams of private state are apart"
             if stream.buffer == Buffer.ACC and not stream.writes:
                 place = self._source_sums(stream, row, kernel, place)
-            found.append(BufferAccess(stream.field, stream.buffer, stream.writes, place))
-        return sorted(found, key=lambda access: access.writes)
+            accesses.append(BufferAccess(stream.field, stream.buffer, stream.writes, place))
+        return sorted(accesses, key=lambda access: access.writes)
 
     def _reads_old_sums(self, row: Row) -> bool:
         return ports_of(self.config, row).old in (OldSum.READ, OldSum.ACCUMULATE)
@@ -446,8 +446,8 @@ def _dma_excess(config: Sizes, row: Row) -> list[Excess]:
         (("y_size",), (rows - 1) * columns),
         (("z_size",), (row[COL["z_size"]] - 1) * rows * columns),
     ]
-    found = _first_beyond(steps, row[COL["sram"]], config.depths[buffer], f"{buffer.name.lower()} entries")
-    return [found] if found else []
+    step = _first_beyond(steps, row[COL["sram"]], config.depths[buffer], f"{buffer.name.lower()} entries")
+    return [step] if step else []
 
 
 def _looped_excess(stream: _Stream, row: Row, kernel: UopOffsets) -> Excess | None:

@@ -197,12 +197,12 @@ _NAMED_WIDTHS: dict[str, Width] = {f.name: f.width for f in LOOPS}
 
 def plug_in_fields(plug_in: PlugIn) -> tuple[Field, ...]:
     """The fields of a plug-in's instruction, but for `opcode` and `extension`."""
-    return (*HEAD[1:], *LOOPS, *(_own_field(own) for own in plug_in.fields))
+    return (*HEAD[1:], *LOOPS, *(_own_field(field) for field in plug_in.fields))
 
 
-def _own_field(own: PlugInField) -> Field:
-    width = _NAMED_WIDTHS[own.width] if isinstance(own.width, str) else _fixed(own.width)
-    return Field(own.name, width, own.doc, own.signed)
+def _own_field(field: PlugInField) -> Field:
+    width = _NAMED_WIDTHS[field.width] if isinstance(field.width, str) else _fixed(field.width)
+    return Field(field.name, width, field.doc, field.signed)
 
 
 @lru_cache(maxsize=64)

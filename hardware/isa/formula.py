@@ -45,8 +45,8 @@ class Formula:
     @property
     def names(self) -> tuple[str, ...]:
         """The fields that the formula reads."""
-        found = (node.id for node in ast.walk(_tree(self.text)) if isinstance(node, ast.Name))
-        return tuple(dict.fromkeys(name for name in found if name not in _FUNCTIONS))
+        identifiers = (node.id for node in ast.walk(_tree(self.text)) if isinstance(node, ast.Name))
+        return tuple(dict.fromkeys(name for name in identifiers if name not in _FUNCTIONS))
 
     def value(self, field: Callable[[str], Any]) -> Any:  # noqa: ANN401  a number or a column, as `field` gives
         """The value for fields by name."""

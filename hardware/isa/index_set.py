@@ -27,8 +27,8 @@ def numbered(values: Indices) -> tuple[Indices, Indices]:
     low = int(values.min()) if len(values) else 0
     span = int(values.max()) - low + 1 if len(values) else 0
     if span > _MOST_GAPS * len(values):
-        found, position = np.unique(values, return_inverse=True)
-        return found, position.reshape(-1)
+        distinct, position = np.unique(values, return_inverse=True)
+        return distinct, position.reshape(-1)
     used = np.zeros(span, np.bool_)
     used[values - low] = True
     return np.flatnonzero(used) + low, (np.cumsum(used) - 1)[values - low]

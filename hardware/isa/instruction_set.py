@@ -71,19 +71,21 @@ class InstructionSet:
 
     def __init__(self, config: Sizes) -> None:
         self.plug_ins = tuple(config.extensions)
-        own = [f"{plug_in.name}.{field.name}" for plug_in in self.plug_ins for field in plug_in.fields]
-        self.columns = (*COLUMNS, "extension", *own) if self.plug_ins else COLUMNS
+        names = [f"{plug_in.name}.{field.name}" for plug_in in self.plug_ins for field in plug_in.fields]
+        self.columns = (*COLUMNS, "extension", *names) if self.plug_ins else COLUMNS
         self.col = {name: index for index, name in enumerate(self.columns)}
         self.formats = {int(opcode): _plain_format(opcode, slots) for opcode, slots in layout(config).items()}
         for number, slots in enumerate(plug_in_layouts(config)):
-            found = self._plug_in_format(number, slots)
-            self.formats[found.code] = found
-        self._by_class = {found.cls: found for found in self.formats.values()}
+            encoding = self._plug_in_format(number, slots)
+            self.formats[encoding.code] = encoding
+        self._by_class = {encoding.cls: encoding for encoding in self.formats.values()}
 
     def _plug_in_format(self, number: int, slots: tuple[Slot, ...]) -> Format:
         plug_in = self.plug_ins[number]
-        own = {field.name for field in plug_in.fields}
-        names = [f"{plug_in.name}.{slot.field.name}" if slot.field.name in own else slot.field.name for slot in slots]
+        field_names = {field.name for field in plug_in.fields}
+        names = [
+            f"{plug_in.name}.{slot.field.name}" if slot.field.name in field_names else slot.field.name for slot in slots
+        ]
         columns = tuple(self.col[name] for name in names)
         cls = instruction_class(plug_in)
         return Format(EXTENSION + _OPCODES * number, plug_in.name.upper(), cls, slots, columns, plug_in)

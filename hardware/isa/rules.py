@@ -140,8 +140,8 @@ def rules_of(config: Sizes) -> tuple[Rule, ...]:
     if not config.extensions:
         return rules
     shared = (_shared(rule) if Opcode.GEMM in rule.opcodes else rule for rule in rules)
-    own = (rule for plug_in in config.extensions for rule in plug_in_rules(config, plug_in))
-    return (*shared, *own)
+    plug_in_checks = (rule for plug_in in config.extensions for rule in plug_in_rules(config, plug_in))
+    return (*shared, *plug_in_checks)
 
 
 def _staged(rule: Rule) -> Rule:
@@ -190,8 +190,8 @@ def _at_least(plug_in: PlugIn, formula: Formula, least: int) -> Callable[[Column
 
 def own_fields(plug_in: PlugIn, columns: Columns) -> Columns:
     """Access to the fields of a plug-in's instruction by their own names."""
-    own = {field.name for field in plug_in.fields}
-    return lambda name: columns(f"{plug_in.name}.{name}" if name in own else name)
+    names = {field.name for field in plug_in.fields}
+    return lambda name: columns(f"{plug_in.name}.{name}" if name in names else name)
 
 
 # --- the check -----------------------------------------------------------------------------------

@@ -74,13 +74,13 @@ def bench_module(unit: PlugInUnit) -> str:
 def datapath_files(config: Config, unit: PlugInUnit) -> dict[str, str]:
     """The text of each file of that module by name, in the order of reading, the package first."""
     assert unit.datapath is not None, "checked before"
-    own = {f"{module_name(unit)}.sv": unit.datapath.text}
+    sources = {f"{module_name(unit)}.sv": unit.datapath.text}
     package = {PACKAGE: render_for_datapath(config, unit)}
     if not unit.array:
-        return {**package, **own}
+        return {**package, **sources}
     array = needed_files(FOLDER / EXTENSION_FOLDER / "vdla_ext_array.sv")
     rtl = {path.name: path.read_text(encoding="utf-8") for path in array}
-    return {**package, **rtl, **own, f"{bench_module(unit)}.sv": _on_array(config, unit)}
+    return {**package, **rtl, **sources, f"{bench_module(unit)}.sv": _on_array(config, unit)}
 
 
 def _on_array(config: Config, unit: PlugInUnit) -> str:
@@ -195,11 +195,11 @@ class DatapathBench:
 
 
 def _places(ports: Iterable[DatapathPort]) -> dict[DatapathPort, slice]:
-    found, at = {}, 0
+    places, at = {}, 0
     for port in ports:
-        found[port] = slice(at, at + -(-port.bits // 8))
-        at = found[port].stop
-    return found
+        places[port] = slice(at, at + -(-port.bits // 8))
+        at = places[port].stop
+    return places
 
 
 def _pin_bytes(places: Mapping[DatapathPort, slice]) -> int:

@@ -44,14 +44,14 @@ def check_datapath(config: Config, part: PlugIn | PlugInStage, *, seed: int = 0)
         raise ConfigError(f"check_datapath: extension must have a datapath, got {part.name} without one")
     unit = unit_of_part(config, part)
     checked = _CheckedUnit(config, unit, build_bench(config, unit), seed)
-    steps, found = checked.outcome()
-    number = _first_wrong(unit, steps, found)
+    steps, outputs = checked.outcome()
+    number = _first_wrong(unit, steps, outputs)
     if number is None:
         return sum(step.result is not None for step in steps)
     step = steps[number]
-    results = found[result_port(unit, step)]
-    own = [item for item in steps if item.part == step.part]
-    remedy = _other_latency(step.part, own, results) or checked.other_spacing()
+    results = outputs[result_port(unit, step)]
+    part_steps = [item for item in steps if item.part == step.part]
+    remedy = _other_latency(step.part, part_steps, results) or checked.other_spacing()
     raise DatapathMismatch(f"{_difference(unit, number, step, results)}{remedy}")
 
 
@@ -99,19 +99,19 @@ def _cycles(bench: DatapathBench, steps: Sequence[DatapathStep], rng: np.random.
 # --- the comparison -------------------------------------------------------------------------------
 
 
-def _first_wrong(unit: PlugInUnit, steps: Sequence[DatapathStep], found: Mapping[str, Array]) -> int | None:
+def _first_wrong(unit: PlugInUnit, steps: Sequence[DatapathStep], outputs: Mapping[str, Array]) -> int | None:
     """The number of the first step whose result differs."""
     for number, step in enumerate(steps):
         if step.result is None:
             continue
-        if not np.array_equal(found[result_port(unit, step)][step.cycle + step.latency], step.result):
+        if not np.array_equal(outputs[result_port(unit, step)][step.cycle + step.latency], step.result):
             return number
     return None
 
 
-def _difference(unit: PlugInUnit, number: int, step: DatapathStep, found: Array) -> str:
+def _difference(unit: PlugInUnit, number: int, step: DatapathStep, output: Array) -> str:
     """The first element of a result that differs."""
-    got, wanted = found[step.cycle + step.latency], step.result
+    got, wanted = output[step.cycle + step.latency], step.result
     assert wanted is not None, "a result differs"
     row, column = (int(index) for index in np.argwhere(got != wanted)[0])
     values = "".join(f", {name} = {value}" for name, value in step.values.items())
@@ -119,29 +119,29 @@ def _difference(unit: PlugInUnit, number: int, step: DatapathStep, found: Array)
     return f"{where} must be {wanted[row, column]} {_in_words(step.latency)} after it, got {got[row, column]}"
 
 
-def _other_latency(part: PlugIn | PlugInStage, steps: Sequence[DatapathStep], found: Array) -> str:
+def _other_latency(part: PlugIn | PlugInStage, steps: Sequence[DatapathStep], output: Array) -> str:
     """The latency with which all results are right, if there is one: a constant, or the declared
     formula and a constant.
     """
     most = max(step.latency for step in steps)
     for other in range(most + LATER + 1):
-        if _right(steps, found, [other] * len(steps)):
+        if _right(steps, output, [other] * len(steps)):
             return f"; all results are right {_in_words(other)} after their steps: declare latency={other}"
     if isinstance(part, PlugInStage) or not part.latency.names:
         return ""
     for more in range(-min(step.latency for step in steps), LATER + 1):
-        if _right(steps, found, [step.latency + more for step in steps]):
+        if _right(steps, output, [step.latency + more for step in steps]):
             way, sign = ("earlier", "-") if more < 0 else ("later", "+")
             formula = f"{part.latency.text} {sign} {abs(more)}"
             return f'; all results are right {_in_words(abs(more))} {way}: declare latency="{formula}"'
     return ""
 
 
-def _right(steps: Sequence[DatapathStep], found: Array, latencies: Sequence[int]) -> bool:
+def _right(steps: Sequence[DatapathStep], output: Array, latencies: Sequence[int]) -> bool:
     """Whether all results are right after other latencies."""
     pairs = zip(steps, latencies, strict=True)
     return all(
-        step.result is not None and np.array_equal(found[step.cycle + latency], step.result) for step, latency in pairs
+        step.result is not None and np.array_equal(output[step.cycle + latency], step.result) for step, latency in pairs
     )
 
 

@@ -204,22 +204,22 @@ class RandomSteps:
         declared = self._declared[plug_in.name]
         assert isinstance(declared, Extension), "the declaration of an instruction"
         arrays = dict(self._operands(declared, plug_in, fields, rows)) if known is None else known.operands
-        found = (
+        outputs = (
             interpret(declared.behaviour, arrays) if known is None else {declared.behaviour.params[-1]: known.result}
         )
         writers = {port.state.name: port for port in plug_in.states if port.writes}
         for state, tensor in declared.updates.items():
-            self.states.write(writers[state.name], rows, found[tensor.name])
-        result = found[declared.output.name] if declared.output is not None else None
+            self.states.write(writers[state.name], rows, outputs[tensor.name])
+        result = outputs[declared.output.name] if declared.output is not None else None
         indexed = {f"{name}_row_i": row for name, row in rows.items()}
-        own = {field.name: fields[field.name] for field in plug_in.fields}
+        values = {field.name: fields[field.name] for field in plug_in.fields}
         operands = {f"{index}_i": arrays[port.operand] for index, port in plug_in.ports.indexed}
         if declared.in_place is not None:
             operands["old_i"] = arrays[declared.in_place]
         begins = plug_in.old is OldSum.ACCUMULATE and bool(self.rng.integers(2))
         controls = {"valid_i": 1, **({"begin_i": int(begins)} if plug_in.writes_sums else {})}
-        scalars = {**controls, **indexed, **{f"{name}_i": value for name, value in own.items()}}
-        named = {**own, **{f"row of {name}": row for name, row in rows.items()}}
+        scalars = {**controls, **indexed, **{f"{name}_i": value for name, value in values.items()}}
+        named = {**values, **{f"row of {name}": row for name, row in rows.items()}}
         return DatapathStep(plug_in, cycle, latency, self._inputs(plug_in, {**scalars, **operands}), result, named)
 
     # --- all values of a few bits
@@ -245,14 +245,14 @@ class RandomSteps:
         scopes = declared.scopes.items()
         others = [name for name, scope in scopes if scope != "immediate" and name != declared.output.name]
         drawn = [name for name in others if name not in held]
-        own = [field.name for field in plug_in.fields]
-        spans = [range(low, high + 1) for name, (low, high) in self._spans(plug_in).items() if name in own]
+        names = [field.name for field in plug_in.fields]
+        spans = [range(low, high + 1) for name, (low, high) in self._spans(plug_in).items() if name in names]
         bits = operand_bits(declared.output, declared.behaviour, drawn)
         if not drawn or prod(map(len, spans)) << bits > 1 << MOST_BITS:
             return
         for chosen in product(*spans):
             fields, _, _ = self._fields(plug_in)
-            timed = self._timed(plug_in, {**fields, **dict(zip(own, chosen, strict=True))})
+            timed = self._timed(plug_in, {**fields, **dict(zip(names, chosen, strict=True))})
             if timed is None:
                 continue
             arrays = {**self._tables(plug_in), **self._immediates(declared, timed[0])}
@@ -317,7 +317,9 @@ class RandomSteps:
 
     def _spans(self, plug_in: PlugIn) -> dict[str, tuple[int, int]]:
         """The limits of the fields of an instruction."""
-        slots = next(found for found in isa_of(self.config).formats.values() if found.plug_in == plug_in).values
+        slots = next(
+            encoding for encoding in isa_of(self.config).formats.values() if encoding.plug_in == plug_in
+        ).values
         return {slot.field.name: (slot.low, slot.high) for slot in slots}
 
     def _timed(self, plug_in: PlugIn, fields: dict[str, int]) -> tuple[dict[str, int], int, int] | None:

@@ -247,21 +247,21 @@ def _found(intrinsic: Intrinsic, case: str, run: _Run, arrays: Mapping[str, Arra
         ) from None
 
 
-def _require_equal(intrinsic: Intrinsic, case: str, found: Mapping[str, Array], wanted: Mapping[str, Array]) -> None:
+def _require_equal(intrinsic: Intrinsic, case: str, outputs: Mapping[str, Array], wanted: Mapping[str, Array]) -> None:
     """IntrinsicMismatch with the first difference, if there is one."""
     for name, right in wanted.items():
-        wrong = np.argwhere(_differs(found[name], right))
+        wrong = np.argwhere(_differs(outputs[name], right))
         if len(wrong):
             at = tuple(map(int, wrong[0]))
             raise IntrinsicMismatch(
                 f"check_intrinsic {intrinsic.name}: {intrinsic.output.name}{list(at)} must be {right[at]} by the "
-                f"behaviour, got {found[name][at]} from the instructions; {len(wrong)} of {right.size} elements "
+                f"behaviour, got {outputs[name][at]} from the instructions; {len(wrong)} of {right.size} elements "
                 f"differ ({case})"
             )
 
 
-def _differs(found: Array, wanted: Array) -> NDArray[np.bool_]:
+def _differs(output: Array, wanted: Array) -> NDArray[np.bool_]:
     """Where elements differ; floats by more than a change of order makes."""
     if np.issubdtype(wanted.dtype, np.floating):
-        return ~np.isclose(found, wanted, rtol=_FLOAT_TOLERANCE, atol=_FLOAT_TOLERANCE)
-    return np.asarray(found != wanted)
+        return ~np.isclose(output, wanted, rtol=_FLOAT_TOLERANCE, atol=_FLOAT_TOLERANCE)
+    return np.asarray(output != wanted)

@@ -90,9 +90,9 @@ class SteppedIntrinsic:
         case, stage = self.case, self.stage
         count, entry = len(case.spatial), len(stage.axes)
         spatial, rest = list(loops[:count]), list(loops[count + entry :])
-        reduced, own = rest[: len(case.reduce)], rest[len(case.reduce) :]
+        reduced, spatial_order = rest[: len(case.reduce)], rest[len(case.reduce) :]
         first = reduced[:1] if case.order is StepOrder.CHUNKS else []
-        return [*first, *spatial, *reduced[len(first) :], *loops[count : count + entry], *own]
+        return [*first, *spatial, *reduced[len(first) :], *loops[count : count + entry], *spatial_order]
 
     def computed(self, tensors: Mapping[str, te.Tensor]) -> te.Tensor:
         """The stage `steps` over the tensors of the operands."""

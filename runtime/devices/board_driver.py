@@ -143,11 +143,11 @@ class SoleRun:
         if not self._holds_stream():
             raise self._taken(self._overwritten)
 
-    def taken(self) -> TakenError | None:
+    def lock_error(self) -> TakenError | None:
         """The error of a run that failed, where another client made it fail."""
-        found = self._difference(self._held)
-        if found is not None:
-            return self._taken(found)
+        difference = self._difference(self._held)
+        if difference is not None:
+            return self._taken(difference)
         if self._setting_up:
             return self._taken("a write that the machine refuses while it runs")
         return None if self._holds_stream() else self._taken(self._overwritten)
@@ -158,14 +158,14 @@ class SoleRun:
         return self._difference(place) is None
 
     def _require(self, values: Mapping[str, int]) -> None:
-        found = self._difference({**self._held, **values})
-        if found is not None:
-            raise self._taken(found)
+        difference = self._difference({**self._held, **values})
+        if difference is not None:
+            raise self._taken(difference)
 
     def _difference(self, expected: Mapping[str, int]) -> str | None:
         """The first register that has another value than it must have."""
-        found = self._driver.read_all([OFFSETS[name] for name in expected])
-        for (name, value), got in zip(expected.items(), found, strict=True):
+        registers = self._driver.read_all([OFFSETS[name] for name in expected])
+        for (name, value), got in zip(expected.items(), registers, strict=True):
             if got != value:
                 return f"{got:#x} in register {name} in place of {value:#x}"
         return None

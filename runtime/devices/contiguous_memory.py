@@ -101,10 +101,10 @@ class ContiguousMemory:
         """The physical address of a zeroed block; DeviceError where the board has none."""
         where = self._link.where
         size = require_size(where, nbytes)
-        left = self._limit - sum(block.nbytes for block in self._blocks.values())
-        if size > left:
+        free = self._limit - sum(block.nbytes for block in self._blocks.values())
+        if size > free:
             raise DeviceError(
-                f"{where}: cannot allocate {size} bytes of DRAM, {left} of memory_bytes are left; "
+                f"{where}: cannot allocate {size} bytes of DRAM, {free} of memory_bytes are left; "
                 "free tensors or open the device with more memory_bytes"
             )
         buffer, address = self._buffer(size)
@@ -227,14 +227,14 @@ class ContiguousMemory:
         return np.array_equal(self.read(address, len(data)), data)
 
     def _blocks_at(self, addresses: Iterable[int]) -> list[BoardBlock]:
-        found = {block.address: block for block in (self.require_window(address, 0) for address in addresses)}
-        return list(found.values())
+        blocks = {block.address: block for block in (self.require_window(address, 0) for address in addresses)}
+        return list(blocks.values())
 
 
-def _release(blocks: dict[int, BoardBlock], left: list[BoardBlock], link: BoardLink, process: int) -> None:
+def _release(blocks: dict[int, BoardBlock], released: list[BoardBlock], link: BoardLink, process: int) -> None:
     """Free everything. A forked process leaves it alone: it belongs to its parent."""
-    held = [*blocks.values(), *left]
+    held = [*blocks.values(), *released]
     blocks.clear()
-    left.clear()
+    released.clear()
     for block in held if process == os.getpid() else ():
         link.release("free a buffer", block.buffer.freebuffer)

@@ -48,11 +48,11 @@ def require_sound(where: str, unit: PlugInUnit, run: Run, files: Sequence[str], 
 
 def require_no_fault(where: str, unit: PlugInUnit, said: str, faults: Collection[str]) -> None:
     """DeviceError with the lines in which Verilator names one of these faults of a datapath."""
-    found = dict.fromkeys(
+    findings = dict.fromkeys(
         f"%Warning-{match[1]}: {datapath_place(unit, int(match[3]))}: {match[4]}"
         for match in map(_LINE.match, said.splitlines())
         if match is not None and match[1] in faults and match[2] == module_name(unit)
     )
-    if found:
+    if findings:
         rule = "a datapath must have no latch, no loop and one driver of each bit, and must cut no value"
-        raise DeviceError("\n".join([f"{where}: {rule}, got", *list(found)[:_MOST]]))
+        raise DeviceError("\n".join([f"{where}: {rule}, got", *list(findings)[:_MOST]]))

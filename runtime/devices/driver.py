@@ -106,10 +106,10 @@ def _version(where: str, got: int) -> str:
 
 def _fingerprint(where: str, got: str, config: Config) -> str:
     preset = next((name for name, known in PRESETS.items() if known.fingerprint == got), None)
-    found = f"{got}, which is no preset's" if preset is None else f"{got}, preset {preset}'s"
+    machine = f"{got}, which is no preset's" if preset is None else f"{got}, preset {preset}'s"
     target = "the configuration of the bitstream" if preset is None else f"preset {preset}"
     return (
-        f"{where}: fingerprint must be {config.fingerprint} ({config.name}), got {found}; "
+        f"{where}: fingerprint must be {config.fingerprint} ({config.name}), got {machine}; "
         f"compile for {target}, or load the bitstream of {config.name}"
     )
 

@@ -189,8 +189,8 @@ def _accelerator(where: str, ip_dict: Mapping[str, Mapping[str, Any]], bitstream
     types = {name: str(entry.get("type")) for name, entry in ip_dict.items()}
     names = [name for name, kind in types.items() if kind == IP_VLNV]
     if not names:
-        found = ", ".join(sorted(set(types.values()))) or "none"
-        raise DeviceError(f"{where}: {bitstream.name} must have an IP of type {IP_VLNV}, got {found}")
+        type_names = ", ".join(sorted(set(types.values()))) or "none"
+        raise DeviceError(f"{where}: {bitstream.name} must have an IP of type {IP_VLNV}, got {type_names}")
     return min(names)
 
 

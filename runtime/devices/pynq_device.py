@@ -168,11 +168,11 @@ class PynqDevice:
     def _failure(self, run: SoleRun, error: DeviceError | RunTimeoutError, words: Bytes) -> Exception:
         """The error to raise for one in a run: that another client used the board, if it did."""
         try:
-            taken = error if isinstance(error, TakenError) else run.taken()
-            if taken is None and isinstance(error, RunTimeoutError):
+            lock_error = error if isinstance(error, TakenError) else run.lock_error()
+            if lock_error is None and isinstance(error, RunTimeoutError):
                 return DeviceError(self._late(run, error, words))
             self._end(run)
-            return taken or error
+            return lock_error or error
         except DeviceError:  # the connection is lost, as the first error says
             return error
 

@@ -134,30 +134,38 @@ class Comparison:
         return result + [f"{names[0]} and {names[1]}: {text}" for text in self.statistics]
 
 
-def _event_text(found: EventDifference, names: Sequence[str]) -> str:
-    cycles = ["never" if cycle < 0 else f"in cycle {cycle}" for cycle in found.cycles]
+def _event_text(difference: EventDifference, names: Sequence[str]) -> str:
+    cycles = ["never" if cycle < 0 else f"in cycle {cycle}" for cycle in difference.cycles]
     said = ", ".join(f"{name} {cycle}" for name, cycle in zip(names, cycles, strict=True))
-    return f"first difference: {found.event} of instruction {found.instruction}: {said}"
+    return f"first difference: {difference.event} of instruction {difference.instruction}: {said}"
 
 
-def _memory_text(found: MemoryDifference, names: Sequence[str]) -> str:
-    said = ", ".join(f"{name} {value:#04x}" for name, value in zip(names, found.values, strict=True))
-    place = f"byte {found.offset} of {found.tensor}"
-    stores = f"written by instruction {', '.join(map(str, found.stores))}" if found.stores else "which no STORE writes"
-    return f"memory: {place}: {said} ({found.count} bytes differ), {stores}"
+def _memory_text(difference: MemoryDifference, names: Sequence[str]) -> str:
+    said = ", ".join(f"{name} {value:#04x}" for name, value in zip(names, difference.values, strict=True))
+    place = f"byte {difference.offset} of {difference.tensor}"
+    stores = (
+        f"written by instruction {', '.join(map(str, difference.stores))}"
+        if difference.stores
+        else "which no STORE writes"
+    )
+    return f"memory: {place}: {said} ({difference.count} bytes differ), {stores}"
 
 
-def _output_text(found: OutputDifference, names: Sequence[str]) -> str:
-    said = ", ".join(f"{name} {value}" for name, value in zip(names, found.values, strict=True))
-    place = f"{found.tensor}[{', '.join(map(str, found.index))}]"
-    return f"output: {place}: {said} ({found.count} of {found.size} differ)"
+def _output_text(difference: OutputDifference, names: Sequence[str]) -> str:
+    said = ", ".join(f"{name} {value}" for name, value in zip(names, difference.values, strict=True))
+    place = f"{difference.tensor}[{', '.join(map(str, difference.index))}]"
+    return f"output: {place}: {said} ({difference.count} of {difference.size} differ)"
 
 
-def _buffer_text(found: BufferDifference, names: Sequence[str]) -> str:
-    said = ", ".join(f"{name} {value}" for name, value in zip(names, found.values, strict=True))
-    place = f"element {found.element} of {found.buffer.name.lower()} entry {found.entry}"
-    written = "which no instruction writes" if found.writer is None else f"written last by instruction {found.writer}"
-    return f"buffers: {place}: {said} ({found.count} elements differ), {written}"
+def _buffer_text(difference: BufferDifference, names: Sequence[str]) -> str:
+    said = ", ".join(f"{name} {value}" for name, value in zip(names, difference.values, strict=True))
+    place = f"element {difference.element} of {difference.buffer.name.lower()} entry {difference.entry}"
+    written = (
+        "which no instruction writes"
+        if difference.writer is None
+        else f"written last by instruction {difference.writer}"
+    )
+    return f"buffers: {place}: {said} ({difference.count} elements differ), {written}"
 
 
 # --- comparing ------------------------------------------------------------------------------------

@@ -61,12 +61,12 @@ class Prefixes:
 
     def at(self, count: int, dump: bool = False) -> Program:
         """The program of the first `count` instructions, followed by stores of its buffers."""
-        taken, program = self.order[:count], self.program
+        prefix, program = self.order[:count], self.program
         begun = replace(
             program,
-            words=program.words[taken],
-            tensor_of=program.tensor_of[taken],
-            source_of=program.source_of[taken],
+            words=program.words[prefix],
+            tensor_of=program.tensor_of[prefix],
+            source_of=program.source_of[prefix],
         )
         steps = list(_drain(begun))
         tensors: list[ProgramTensor] = []
@@ -228,13 +228,13 @@ def find_culprit(program: Program, inputs: Mapping[str, Array], devices: tuple[D
     whole = run(len(program), False)
     if not _differs(whole):
         return None
-    count, found = _first(len(program), lambda count: run(count, hidden), _differs, whole)
+    count, outcome = _first(len(program), lambda count: run(count, hidden), _differs, whole)
     store = None
     if whole.memory_difference is not None:
         number, at = _first(len(program), lambda count: run(count, False), _in_memory, whole)
         store = int(prefixes.order[number - 1]), _stored(at)
-    failure = next((item.failure for item in found.runs if item.failure), "")
-    return Culprit(int(prefixes.order[count - 1]), None if failure else _entry(found), store, hidden, failure)
+    failure = next((item.failure for item in outcome.runs if item.failure), "")
+    return Culprit(int(prefixes.order[count - 1]), None if failure else _entry(outcome), store, hidden, failure)
 
 
 def _first(
@@ -244,41 +244,45 @@ def _first(
     low, high, last = 0, count, whole
     while high - low > 1:
         middle = (low + high) // 2
-        found = run(middle)
-        low, high = (low, middle) if differs(found) else (middle, high)
-        last = found if high == middle else last
+        outcome = run(middle)
+        low, high = (low, middle) if differs(outcome) else (middle, high)
+        last = outcome if high == middle else last
     return high, last
 
 
-def _differs(found: Comparison) -> bool:
+def _differs(comparison: Comparison) -> bool:
     """Whether results differ; cycles may, as two memories are not alike."""
-    return any(run.failure for run in found.runs) or _in_memory(found) or found.buffer_difference is not None
+    return (
+        any(run.failure for run in comparison.runs)
+        or _in_memory(comparison)
+        or comparison.buffer_difference is not None
+    )
 
 
-def _in_memory(found: Comparison) -> bool:
-    return found.memory_difference is not None
+def _in_memory(comparison: Comparison) -> bool:
+    return comparison.memory_difference is not None
 
 
 # --- the entry ------------------------------------------------------------------------------------
 
 
-def _entry(found: Comparison) -> WrongEntry:
+def _entry(comparison: Comparison) -> WrongEntry:
     """The entry of a buffer where one differs, else of a tensor."""
-    buffer = found.buffer_difference
+    buffer = comparison.buffer_difference
     if buffer is not None:
         return WrongEntry(_on_chip(buffer.buffer, buffer.entry, buffer.element), buffer.values, buffer.count)
-    return _stored(found)
+    return _stored(comparison)
 
 
 def _on_chip(buffer: Buffer, entry: int, element: int) -> str:
     return f"element {element} of {buffer.name.lower()} entry {entry}"
 
 
-def _stored(found: Comparison) -> WrongEntry:
+def _stored(comparison: Comparison) -> WrongEntry:
     """The first entry of the first tensor that differs."""
-    ours, theirs = (run.memory for run in found.runs)
-    first = next(tensor_differences(found.program, ours, theirs, ("output", "scratch")))
-    return WrongEntry(_place(found.program, first.tensor, first.index), first.values, first.count)
+    ours, theirs = (run.memory for run in comparison.runs)
+    first = next(tensor_differences(comparison.program, ours, theirs, ("output", "scratch")))
+    return WrongEntry(_place(comparison.program, first.tensor, first.index), first.values, first.count)
 
 
 def _place(program: Program, tensor: str, index: tuple[int, ...]) -> str:

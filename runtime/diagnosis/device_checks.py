@@ -93,16 +93,16 @@ def _memory(device: Device) -> CheckOutcome:
     """Zeros after `allocate`, then patterns over a block, then single bytes at odd places."""
     address = device.allocate(MEMORY_BYTES)
     try:
-        found = _first_wrong("zeros", np.zeros(MEMORY_BYTES, np.uint8), device.read(address, MEMORY_BYTES))
+        error = _first_wrong("zeros", np.zeros(MEMORY_BYTES, np.uint8), device.read(address, MEMORY_BYTES))
         for name, pattern in _patterns():
-            if found is None:
+            if error is None:
                 device.write(address, pattern)
-                found = _first_wrong(name, pattern, device.read(address, MEMORY_BYTES))
-        found = found or _odd_places(device, address)
+                error = _first_wrong(name, pattern, device.read(address, MEMORY_BYTES))
+        error = error or _odd_places(device, address)
     finally:
         device.free(address)
-    if found is not None:
-        return CheckOutcome("memory", CheckState.FAILED, found)
+    if error is not None:
+        return CheckOutcome("memory", CheckState.FAILED, error)
     return CheckOutcome("memory", CheckState.OK, f"{MEMORY_BYTES >> 20} MiB of patterns")
 
 
@@ -138,9 +138,9 @@ def check_program(device: Device, test: TestProgram) -> CheckOutcome:
     """One program on the device and on the simulator: results, then counters."""
     expected = simulate(test.program, test.inputs, device.config)
     got = run(test.program, test.inputs, device)
-    found = wrong_entry(test.program, expected.outputs, got.outputs) or _wrong_counters(device, expected, got)
+    difference = wrong_entry(test.program, expected.outputs, got.outputs) or _wrong_counters(device, expected, got)
     cycles = got.statistics.total_cycles
-    return CheckOutcome(test.name, CheckState.FAILED if found else CheckState.OK, found or "", cycles)
+    return CheckOutcome(test.name, CheckState.FAILED if difference else CheckState.OK, difference or "", cycles)
 
 
 def wrong_entry(program: Program, expected: Mapping[str, Array], got: Mapping[str, Array]) -> str | None:

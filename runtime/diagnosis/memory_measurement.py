@@ -82,8 +82,8 @@ class DramFit:
         """The best of the models that the rounds lead to from several numbers of reads."""
         best = None
         for reads in _START_READS:
-            found = self._settled(replace(_START, outstanding_reads=reads))
-            best = found if best is None or self._error(found) < self._error(best) else best
+            settings = self._settled(replace(_START, outstanding_reads=reads))
+            best = settings if best is None or self._error(settings) < self._error(best) else best
             if not self._error(best):
                 break
         assert best is not None

@@ -80,39 +80,42 @@ class NetworkComparison:
 
     def __str__(self) -> str:
         """A line per finding; for equal runs, how much was compared."""
-        found = self.difference
-        if found is None:
+        difference = self.difference
+        if difference is None:
             one, other = self.cycles
             cycles = f"{one} cycles" if one == other else f"{one} and {other} cycles"
             return f"equal: {self.steps} step{'' if self.steps == 1 else 's'}, {cycles}"
-        return "\n".join(_lines(found, self.devices))
+        return "\n".join(_lines(difference, self.devices))
 
 
-def _lines(found: StepDifference, devices: tuple[str, str]) -> list[str]:
+def _lines(difference: StepDifference, devices: tuple[str, str]) -> list[str]:
     one, other = devices
-    operators = ", ".join(f"{operator.op} {operator.name}" for operator in found.step.placement.operators)
-    lines = [f"step {found.number} ({found.step.name}) on {found.step.placement.device}: {operators}"]
-    if found.failure:
-        lines.append(f"error: {found.failure}")
-    if found.value is not None:
-        value, index = found.value, ", ".join(map(str, found.value.index))
+    operators = ", ".join(f"{operator.op} {operator.name}" for operator in difference.step.placement.operators)
+    lines = [f"step {difference.number} ({difference.step.name}) on {difference.step.placement.device}: {operators}"]
+    if difference.failure:
+        lines.append(f"error: {difference.failure}")
+    if difference.value is not None:
+        value, index = difference.value, ", ".join(map(str, difference.value.index))
         said = f"{one} {value.values[0]}, {other} {value.values[1]}"
         lines.append(f"result: {value.name}[{index}]: {said} ({value.count} of {value.size} differ)")
-    if found.damage is not None:
-        damage, what = found.damage, "the program" if found.damage.tensor == STREAM else found.damage.tensor
+    if difference.damage is not None:
+        damage, what = (
+            difference.damage,
+            "the program" if difference.damage.tensor == STREAM else difference.damage.tensor,
+        )
         said = f"{damage.expected:#04x} was written, got {damage.got:#04x} ({damage.count} bytes differ)"
         lines.append(f"memory of {other}: byte {damage.offset} of {what} changed between steps: {said}")
-    elif found.culprit is not None:
-        lines += _instruction_lines(found, devices)
-    elif isinstance(found.step, ProgramStep):
+    elif difference.culprit is not None:
+        lines += _instruction_lines(difference, devices)
+    elif isinstance(difference.step, ProgramStep):
         lines.append("the program alone gives equal results on both: the fault does not repeat")
     return lines
 
 
-def _instruction_lines(found: StepDifference, devices: tuple[str, str]) -> list[str]:
-    culprit, program = found.culprit, found.program
+def _instruction_lines(difference: StepDifference, devices: tuple[str, str]) -> list[str]:
+    culprit, program = difference.culprit, difference.program
     assert culprit is not None and program is not None
-    lines = [f"layer: {found.layer}"] if found.layer else []
+    lines = [f"layer: {difference.layer}"] if difference.layer else []
     lines.append(f"instruction {culprit.instruction}: {_text(program, culprit.instruction)}")
     line = int(program.source_of[culprit.instruction])
     if line >= 0:
@@ -196,8 +199,8 @@ def compare_network(
 
 def _results(step: Step, values: Mapping[str, Value]) -> dict[str, Value]:
     """Copies of a step's results."""
-    found = {name: values[name] for name in step.outputs if name}
-    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in found.items()}
+    results = {name: values[name] for name in step.outputs if name}
+    return {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in results.items()}
 
 
 def _damage(executor: Executor, step: Step) -> ResidentDamage | None:
@@ -221,7 +224,7 @@ def _difference(name: str, expected: Value, got: Value) -> ValueDifference | Non
 
 def _searched(
     artifact: Artifact,
-    found: StepDifference,
+    difference: StepDifference,
     step: ProgramStep,
     known: Mapping[str, Value],
     devices: tuple[Device, Device],
@@ -234,8 +237,8 @@ def _searched(
     }
     culprit = find_culprit(program, arrays, devices)
     if culprit is None:
-        return found
+        return difference
     operator = int(operator_of(program, step.lines)[culprit.instruction]) if step.lines else -1
     operators = step.placement.operators
     layer = f"{operators[operator].op} {operators[operator].name}" if 0 <= operator < len(operators) else ""
-    return replace(found, culprit=culprit, program=program, layer=layer)
+    return replace(difference, culprit=culprit, program=program, layer=layer)

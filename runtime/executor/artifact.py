@@ -245,9 +245,9 @@ def _constants(described: list[Any], payload: Payload) -> Iterator[tuple[str, Ar
         if dtype == _STRINGS:
             yield name, _strings(name, shape, *texts or [[]])
             continue
-        taken = payload.take(f"constant {name}", size_bytes(dtype, tuple(shape)))
-        aligned = aligned_bytes(len(taken))
-        aligned[:] = np.frombuffer(taken, np.uint8)
+        content = payload.take(f"constant {name}", size_bytes(dtype, tuple(shape)))
+        aligned = aligned_bytes(len(content))
+        aligned[:] = np.frombuffer(content, np.uint8)
         array = aligned.view(numpy_dtype(dtype)).reshape(shape)
         array.flags.writeable = False
         yield name, array

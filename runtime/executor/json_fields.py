@@ -59,11 +59,11 @@ def _decode(kind: Any, raw: Any, where: str) -> Any:  # noqa: ANN401  an annotat
     if origin is tuple:
         _require(isinstance(raw, list), where, "a list", raw)
         item = typing.get_args(kind)[0]
-        return tuple(_decode(item, each, f"{where}[{i}]") for i, each in enumerate(raw))
+        return tuple(_decode(item, hint, f"{where}[{i}]") for i, hint in enumerate(raw))
     if origin is not None and issubclass(origin, Mapping):
         _require(isinstance(raw, dict), where, "an object", raw)
         item = typing.get_args(kind)[1]
-        return {key: _decode(item, each, f"{where}.{key}") for key, each in raw.items()}
+        return {key: _decode(item, hint, f"{where}.{key}") for key, hint in raw.items()}
     if is_dataclass(kind):
         return _decode_dataclass(kind, raw, where)
     if kind is float and isinstance(raw, int) and not isinstance(raw, bool):
@@ -92,8 +92,8 @@ def _decode_dataclass(kind: Any, raw: Any, where: str) -> Any:  # noqa: ANN401
     required = {field.name for field in fields(kind) if field.default_factory is MISSING}
     if not {_KIND, *required} <= raw.keys() <= {_KIND, *hints}:
         raise ArtifactError(f"{where}: fields must be {', '.join(hints)}, got {', '.join(raw.keys() - {_KIND})}")
-    found = {name: hint for name, hint in hints.items() if name in raw}
-    return kind(**{name: _decode(hint, raw[name], f"{where}.{name}") for name, hint in found.items()})
+    known = {name: hint for name, hint in hints.items() if name in raw}
+    return kind(**{name: _decode(hint, raw[name], f"{where}.{name}") for name, hint in known.items()})
 
 
 @cache

@@ -222,8 +222,8 @@ class Plan:
     @property
     def bodies(self) -> tuple[Plan, ...]:
         """The plans of all bodies, those within bodies included."""
-        own = [body for step in self.steps if isinstance(step, ControlStep) for body in step.bodies.values()]
-        return tuple(item for body in own for item in (body, *body.bodies))
+        bodies = [body for step in self.steps if isinstance(step, ControlStep) for body in step.bodies.values()]
+        return tuple(item for body in bodies for item in (body, *body.bodies))
 
     @property
     def memory_bytes(self) -> tuple[int, int]:

@@ -131,20 +131,20 @@ class NetworkProfile:
             "operators": [self._operator(operator) for operator in self.operators],
         }
 
-    def _operator(self, each: OperatorProfile) -> dict[str, Any]:
+    def _operator(self, profile: OperatorProfile) -> dict[str, Any]:
         return {
-            "operator": each.op,
-            "name": each.name,
-            "device": each.device,
-            "seconds": each.seconds,
-            "share": each.seconds / self.seconds if self.seconds else 0.0,
-            "macs": each.macs,
-            "cycles": each.cycles,
-            "utilisation": each.utilisation,
-            "bytes": each.nbytes,
-            "bytes_read": each.bytes_read,
-            "bytes_written": each.bytes_written,
-            "stalls": dict(each.stalls),
+            "operator": profile.op,
+            "name": profile.name,
+            "device": profile.device,
+            "seconds": profile.seconds,
+            "share": profile.seconds / self.seconds if self.seconds else 0.0,
+            "macs": profile.macs,
+            "cycles": profile.cycles,
+            "utilisation": profile.utilisation,
+            "bytes": profile.nbytes,
+            "bytes_read": profile.bytes_read,
+            "bytes_written": profile.bytes_written,
+            "stalls": dict(profile.stalls),
         }
 
 
@@ -170,13 +170,13 @@ def _of_step(artifact: Artifact, index: int, runs: Sequence[StepRun]) -> Iterato
         yield _whole(placement, index, median(run.seconds for run in runs))
         return
     program = artifact.programs[step.program]
-    found = operator_cycles(program, stats, step.lines)
-    if found is None:
+    line_cycles = operator_cycles(program, stats, step.lines)
+    if line_cycles is None:
         row = _whole(placement, index, stats.seconds)
         whole = OperatorCycles(stats.total_cycles, stats.macs, stats.bytes_read, stats.bytes_written, {})
         yield _on_accelerator(row, whole, program.config)
         return
-    for operator, cycles in zip(placement.operators, found, strict=True):
+    for operator, cycles in zip(placement.operators, line_cycles, strict=True):
         row = OperatorProfile(
             op=operator.op, name=operator.name, device=ACCELERATOR, step=index, seconds=0.0, macs=operator.macs
         )

@@ -87,8 +87,8 @@ class ResidentProgram:
         statistics = self.device.run(self.program, self._addresses)
         for name, array in outputs.items():
             tensor = self.program.tensor(name)
-            found = from_bytes(tensor, self.device.read(self._addresses[name], tensor.nbytes))
-            array[...] = found.reshape(array.shape)
+            value = from_bytes(tensor, self.device.read(self._addresses[name], tensor.nbytes))
+            array[...] = value.reshape(array.shape)
         return statistics
 
     def _write(self, name: str, array: Array) -> None:

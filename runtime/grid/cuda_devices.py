@@ -55,10 +55,10 @@ class CudaDevice:
         Raises:
             CudaDeviceError: it is older than all.
         """
-        own = self.properties.capability
-        older = [arch for arch in PTX_ARCHITECTURES if divmod(int(arch.removeprefix("sm_")), 10) <= own]
+        capability = self.properties.capability
+        older = [arch for arch in PTX_ARCHITECTURES if divmod(int(arch.removeprefix("sm_")), 10) <= capability]
         if not older:
-            first, has = PTX_ARCHITECTURES[0], "sm_{}{}".format(*own)
+            first, has = PTX_ARCHITECTURES[0], "sm_{}{}".format(*capability)
             raise CudaDeviceError(f"cuda: a device must be {first} or newer, got {self.name}, which is {has}")
         return older[-1]
 
@@ -103,7 +103,7 @@ def cuda_devices() -> list[str]:
     Raises:
         CudaDeviceError: NVIDIA's driver or a device is missing.
     """
-    return [f"{found.name}, compute capability {'{}.{}'.format(*found.capability)}" for found in _found()]
+    return [f"{device.name}, compute capability {'{}.{}'.format(*device.capability)}" for device in _found()]
 
 
 def cuda_version() -> str:
@@ -123,10 +123,10 @@ def open_cuda(name: str = "") -> CudaDevice:
     Raises:
         CudaDeviceError: NVIDIA's driver or such a device is missing.
     """
-    found = _found()
-    chosen = next((device for device in found if name.lower() in device.name.lower()), None)
+    devices = _found()
+    chosen = next((device for device in devices if name.lower() in device.name.lower()), None)
     if chosen is None:
-        known = "; ".join(device.name for device in found)
+        known = "; ".join(device.name for device in devices)
         raise CudaDeviceError(f"cuda: the device must be one of {known}, got {name!r}")
     return opened(chosen)
 

@@ -202,11 +202,11 @@ class CudaProperties:
         driver.call(rule, "cuDeviceGetName", name, _NAME_BYTES, handle)
 
         def values(*attributes: DeviceAttribute) -> tuple[int, ...]:
-            value, found = c_int(), []
+            value, results = c_int(), []
             for attribute in attributes:
                 driver.call(rule, "cuDeviceGetAttribute", value, attribute, handle)
-                found.append(value.value)
-            return tuple(found)
+                results.append(value.value)
+            return tuple(results)
 
         A = DeviceAttribute
         (threads, warp), text = values(A.MAX_THREADS_PER_BLOCK, A.WARP_SIZE), name.value.decode()

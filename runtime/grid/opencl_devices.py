@@ -88,8 +88,8 @@ def open_opencl(name: str = "") -> OpenClDevice:
     Raises:
         OpenClDeviceError: pyopencl, a driver or such a device is missing.
     """
-    cl, found = pyopencl(), _found()
-    chosen = [pair for pair in found if name.lower() in f"{pair[0].name}: {pair[1].name}".lower()]
+    cl, devices = pyopencl(), _found()
+    chosen = [pair for pair in devices if name.lower() in f"{pair[0].name}: {pair[1].name}".lower()]
     if not chosen:
         known = "; ".join(opencl_devices())
         raise OpenClDeviceError(f"opencl: the device must be one of {known}, got {name!r}")

@@ -59,7 +59,7 @@ class ElfLayout:
     symbols whose addresses `image` needs.
     """
 
-    found: ElfObject
+    elf: ElfObject
     where: str
     machine: ElfMachine
     shared: Collection[str]
@@ -71,33 +71,31 @@ class ElfLayout:
 
     def __post_init__(self) -> None:
         used = (
-            self.found.symbols[relocation.symbol]
-            for relocation in self.found.relocations
-            if self._type(relocation).nbytes
+            self.elf.symbols[relocation.symbol] for relocation in self.elf.relocations if self._type(relocation).nbytes
         )
         names = dict.fromkeys(symbol.name for symbol in used if _is_elsewhere(symbol, self.shared))
         object.__setattr__(self, "externals", tuple(names))
 
     @staticmethod
-    def of(found: ElfObject, where: str, shared: Collection[str] = (), page_bytes: int = 4096) -> ElfLayout:
+    def of(elf: ElfObject, where: str, shared: Collection[str] = (), page_bytes: int = 4096) -> ElfLayout:
         """The layout of an object; `where` names it in errors.
 
         Raises:
             NativeError: its machine or a relocation is of an unknown type.
         """
-        machine = MACHINES.get(found.machine)
+        machine = MACHINES.get(elf.machine)
         if machine is None:
             known = ", ".join(f"{value.number} ({value.name})" for value in MACHINES.values())
-            raise NativeError(f"{where}: ELF machine must be one of {known}, got {found.machine}")
-        stubs = dict.fromkeys(_stubs(found, where, machine, shared))
+            raise NativeError(f"{where}: ELF machine must be one of {known}, got {elf.machine}")
+        stubs = dict.fromkeys(_stubs(elf, where, machine, shared))
         stub_bytes = len(machine.stub) + machine.pointer_bytes
         offsets = {stub: index * stub_bytes for index, stub in enumerate(stubs)}
-        places, segments = _placed(found.sections.values(), len(stubs) * stub_bytes, page_bytes)
+        places, segments = _placed(elf.sections.values(), len(stubs) * stub_bytes, page_bytes)
         nbytes = segments[-1].end
         if nbytes > _MAX_BYTES:
             raise NativeError(f"{where}: object must have at most 2**30 bytes in memory, got {nbytes}")
         return ElfLayout(
-            found=found,
+            elf=elf,
             where=where,
             machine=machine,
             shared=shared,
@@ -113,7 +111,7 @@ class ElfLayout:
         places = self.places
         return {
             symbol.name: places[symbol.section] + symbol.value
-            for symbol in self.found.symbols
+            for symbol in self.elf.symbols
             if symbol.section is not None and symbol.section in places and symbol.name and not symbol.local
         }
 
@@ -124,15 +122,15 @@ class ElfLayout:
             NativeError: a value does not fit into a relocation's field.
         """
         image = bytearray(self.nbytes)
-        for section in self.found.sections.values():
+        for section in self.elf.sections.values():
             place = self.places[section.index]
             image[place : place + len(section.content)] = section.content
         for stub, place in self.stubs.items():
             code = self.machine.thumb_stub if stub.thumb else self.machine.stub
-            target = self._address(self.found.symbols[stub.symbol], base, addresses)
+            target = self._address(self.elf.symbols[stub.symbol], base, addresses)
             word = target.to_bytes(self.machine.pointer_bytes, "little")
             image[place : place + len(code) + len(word)] = code + word
-        for relocation in self.found.relocations:
+        for relocation in self.elf.relocations:
             self._relocate(image, base, relocation, addresses)
         return image
 
@@ -150,8 +148,8 @@ class ElfLayout:
         return base + self.places[symbol.section] + symbol.value
 
     def _relocate(self, image: bytearray, base: int, relocation: ElfRelocation, addresses: Mapping[str, int]) -> None:
-        kind, symbol = self._type(relocation), self.found.symbols[relocation.symbol]
-        section = self.found.sections[relocation.section]
+        kind, symbol = self._type(relocation), self.elf.symbols[relocation.symbol]
+        section = self.elf.sections[relocation.section]
         if relocation.offset + kind.nbytes > section.size:
             raise NativeError(f"{self.where}: {kind.name} must lie in {section.name}, got offset {relocation.offset}")
         if not kind.nbytes:
@@ -171,7 +169,7 @@ class ElfLayout:
         self, kind: RelocationType, relocation: ElfRelocation, base: int, addresses: Mapping[str, int]
     ) -> tuple[int, bool]:
         """The address that a relocation is about, and whether it is Thumb code."""
-        symbol = self.found.symbols[relocation.symbol]
+        symbol = self.elf.symbols[relocation.symbol]
         stub = self.stubs.get(_Stub(relocation.symbol, kind.thumb))
         if stub is not None and kind.route is Route.TABLE:
             return base + stub + len(self.machine.stub), False
@@ -183,9 +181,9 @@ class ElfLayout:
         return address & ~1, bool(address & 1)
 
 
-def _stubs(found: ElfObject, where: str, machine: ElfMachine, shared: Collection[str]) -> Iterator[_Stub]:
-    for relocation in found.relocations:
-        kind, symbol = _relocation_type(relocation, where, machine), found.symbols[relocation.symbol]
+def _stubs(elf: ElfObject, where: str, machine: ElfMachine, shared: Collection[str]) -> Iterator[_Stub]:
+    for relocation in elf.relocations:
+        kind, symbol = _relocation_type(relocation, where, machine), elf.symbols[relocation.symbol]
         if kind.route is Route.LOCAL and kind.nbytes and _is_elsewhere(symbol, shared):
             raise NativeError(f"{where}: {kind.name} must be of a symbol of the object, got {symbol.name}")
         if _needs_stub(kind, symbol, shared, machine):
@@ -203,7 +201,9 @@ def _needs_stub(kind: RelocationType, symbol: ElfSymbol, shared: Collection[str]
 def _relocation_type(relocation: ElfRelocation, where: str, machine: ElfMachine) -> RelocationType:
     kind = machine.relocations.get(relocation.kind)
     if kind is None:
-        known = ", ".join(f"{number} ({each.name})" for number, each in machine.relocations.items())
+        known = ", ".join(
+            f"{number} ({relocation_kind.name})" for number, relocation_kind in machine.relocations.items()
+        )
         raise NativeError(f"{where}: relocation of {machine.name} must be one of {known}, got {relocation.kind}")
     return kind
 

@@ -47,9 +47,9 @@ class ElfLoader:
         Raises:
             NativeError: it is for another machine, damaged, or calls what does not exist.
         """
-        found = ElfObject.parse(content, where)
-        _check_machine(found.machine, where)
-        layout = ElfLayout.of(found, where, self.definitions, mmap.PAGESIZE)
+        elf = ElfObject.parse(content, where)
+        _check_machine(elf.machine, where)
+        layout = ElfLayout.of(elf, where, self.definitions, mmap.PAGESIZE)
         addresses = {name: self.definitions.get(name) or _external(name, where) for name in layout.externals}
         memory = _mapped(layout, addresses)
         base = _address(memory)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from vdla.compiler.graph import Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.onnx import OnnxError, infer_graph_types
 from vdla.compiler.graph.operators import Trait, has_trait
-from vdla.compiler.graph.passes import GraphPass, fuse, run_passes, with_own_constants
+from vdla.compiler.graph.passes import GraphPass, fuse, run_passes, with_inner_constants
 from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION
 from vdla.runtime.numpy_operators import CONTROL_FLOW
 
@@ -33,12 +33,12 @@ _PASSES = (*PREPARATION, *INTEGER, BODIES, FUSION)
 
 
 def _prepared(graph: Graph, node: Node) -> Node:
-    node = with_own_constants(graph.constants, node)
+    node = with_inner_constants(graph.constants, node)
     label = next(filter(None, node.outputs))
     attributes = dict(node.attributes)
     for key, body in node.bodies.items():
-        own = _scoped(body, f"{label}.{key}.")
-        attributes[key] = run_passes(_typed(node, own, [graph.types.get(name) for name in node.inputs]), _PASSES)
+        scoped = _scoped(body, f"{label}.{key}.")
+        attributes[key] = run_passes(_typed(node, scoped, [graph.types.get(name) for name in node.inputs]), _PASSES)
     return replace(node, attributes=attributes)
 
 
@@ -71,8 +71,8 @@ def _declared(typed: Graph, body: Graph) -> Graph:
     types = dict(typed.types)
     for name, kind in body.types.items():
         if name not in typed.inputs and isinstance(kind, TensorType) and kind.static and name in types:
-            found = types[name]
-            if isinstance(found, TensorType) and found.dtype == kind.dtype and not found.static:
+            declared = types[name]
+            if isinstance(declared, TensorType) and declared.dtype == kind.dtype and not declared.static:
                 types[name] = kind
     return replace(typed, types=types)
 

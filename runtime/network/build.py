@@ -85,8 +85,8 @@ def build_artifact(
     )
     plans = [(graph, decisions or {}), *variants]
     if variants:
-        plans = [(_with_copied_constants(each), why) for each, why in plans]
-    builders = [PlanBuilder(each, parts, why) for each, why in plans]
+        plans = [(_with_copied_constants(candidate), why) for candidate, why in plans]
+    builders = [PlanBuilder(candidate, parts, why) for candidate, why in plans]
     for building in builders:
         nodes = sorted(enumerate(building.graph.nodes), key=lambda place: place[1].op == ACCELERATED)  # kernels first
         for done, (position, node) in enumerate(nodes):

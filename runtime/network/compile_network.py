@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vdla.compiler.graph import Graph, TensorType
+from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.compiler.graph.accelerator import CpuModel, Decision, board_cpu, candidates, choose, modelled_cpu, partition
 from vdla.compiler.graph.grid import HOST_MODEL
 from vdla.compiler.graph.groups import body_of
@@ -27,6 +27,7 @@ from vdla.compiler.graph.passes import (
     GraphPass,
     Observer,
     choose_layouts,
+    round_as_machine,
     run_passes,
 )
 from vdla.compiler.target import Target
@@ -40,10 +41,11 @@ from vdla.runtime.network.batches import kept_data, sets_of_data
 from vdla.runtime.network.bodies import BODIES, FUSION
 from vdla.runtime.network.build import ProgramTimer, Progress, build_artifact
 from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, REGIONS
+from vdla.runtime.network.import_network import import_network
 from vdla.runtime.network.kernels import GridKernelTable, KernelPoints
 from vdla.runtime.network.place_on_grid import GridChoices
 from vdla.runtime.network.specialise import recipe_of, specialiser
-from vdla.runtime.network.targets import Extents, Shapes, ShapeSet, common, imported, shape_sets, target_of
+from vdla.runtime.network.targets import Extents, Shapes, ShapeSet, common, shape_sets, target_of
 from vdla.runtime.numpy_operators import CONTROL_FLOW
 from vdla.support.background import Background
 from vdla.support.version import VERSION
@@ -56,8 +58,6 @@ if TYPE_CHECKING:
 _ALL_ON_GPU = tuple(GRID_DEVICES)
 """Targets that are a GPU with the CPU of this machine beside it."""
 _HOST = "host"
-_OWN = "vdla."
-"""What the names of operators begin with that ONNX does not have."""
 
 
 def compile_network(
@@ -76,7 +76,8 @@ def compile_network(
     kernel_points: KernelPoints | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Model:
-    """A model, compiled for a machine and the CPU beside it, for a CPU alone, or with a GPU.
+    """A model of ONNX or TensorFlow Lite, compiled for a machine and the CPU beside it, for a CPU
+    alone, or with a GPU.
 
     `target` is a configuration or a preset, or a CPU; `cpu` is what runs the operators that the
     machine does not: a target, its name, or "board" for the CPU beside a preset on its board; by
@@ -97,7 +98,8 @@ def compile_network(
     their keys.
 
     Raises:
-        OnnxError, UnsupportedError: the model is not valid, or has nodes that cannot run here.
+        OnnxError, TfliteError: the model is not valid.
+        UnsupportedError: it has nodes that cannot run here.
         ModelError: an unknown target or device, wrong extents or shapes, nodes without a device.
         QuantiseError: wrong options or data of calibration.
         GridDeviceError: no such GPU, or no driver.
@@ -112,7 +114,7 @@ def compile_network(
     with Background() as background:
         time = None if config is None else ProgramTimer(config, background)
         progress("import", 0, 1)
-        graph = imported(source, common(sets))
+        graph = import_network(source, common(sets))
         graph = run_passes(graph, PREPARATION, observe)
         calibration = kept_data(calibration)
         if calibration is not None and graph.nodes:  # all results may be constants
@@ -162,7 +164,7 @@ def kernel_graphs(
     host = target_of(cpu, ModelError)
     if isinstance(host, Config):
         raise ModelError(f"kernel_graphs: cpu must be a CPU, got the accelerator {host.name}")
-    graph = run_passes(imported(source, common(shape_sets(extents, shapes))), PREPARATION, None)
+    graph = run_passes(import_network(source, common(shape_sets(extents, shapes))), PREPARATION, None)
     placed, _ = _placed(graph, None, host, {}, None)
     return tuple(body_of(placed, node) for node in placed.nodes if node.op not in CONTROL_FLOW)
 
@@ -201,6 +203,11 @@ def _specialised(graph: Graph, sets: Sequence[ShapeSet], observe: Observer | Non
         yield run_passes(specialise(graph, numbers, item.shapes), PREPARATION, observe)
 
 
+def _is_of_onnx(node: Node) -> bool:
+    """Whether a node's operator is one of ONNX, whose name has a domain of ONNX or none."""
+    return "." not in node.op or node.op.startswith("ai.onnx.")
+
+
 def _recipe(
     graph: Graph,
     machine: Config | Target,
@@ -215,7 +222,7 @@ def _recipe(
     shapes = input_shapes(graph).values()
     tensors = [isinstance(graph.types[name], TensorType) for name in graph.inputs]
     static = all(shape is not None and all(isinstance(extent, int) for extent in shape) for shape in shapes)
-    if static or not all(tensors) or any(node.op.startswith(_OWN) for node in graph.nodes):
+    if static or not all(tensors) or not all(map(_is_of_onnx, graph.nodes)):
         return None
     all_on_gpu = isinstance(target, str) and target.partition(":")[0] in _ALL_ON_GPU
     return recipe_of(graph, machine, host, str(target) if all_on_gpu else gpu, all_on_gpu, dict(place))
@@ -238,22 +245,26 @@ def _placed(
     decisions: Mapping[str, Decision] = {}
     if config is not None or on_grid is not None:
         _check_places(graph, place, [name for name, has in _has(config, on_grid).items() if has])
-    own = {node.outputs[0] for node in graph.nodes}
+    local_names = {node.outputs[0] for node in graph.nodes}
     if config is not None:
+        graph = run_passes(graph, (GraphPass("machine_rounding", round_as_machine),), observe)
         graph, decisions = _on_devices(graph, config, modelled_cpu(config, host.cpu), place, observe, on_grid, time)
     if on_grid is not None:
-        own -= {name for name, why in decisions.items() if why.device == "vdla"}  # those that unpack are not own
-        graph, decisions = _on_grid(graph, on_grid, own, decisions, observe)
+        local_names -= {
+            name for name, why in decisions.items() if why.device == "vdla"
+        }  # those that unpack are not own
+        graph, decisions = _on_grid(graph, on_grid, local_names, decisions, observe)
     layouts = GraphPass("layouts", lambda graph: choose_layouts(graph, host))
     return run_passes(graph, (layouts, BODIES, FUSION), observe), decisions
 
 
 PASSES = (
-    *(each.name for each in PREPARATION),
+    *(graph_pass.name for graph_pass in PREPARATION),
     "quantise",
-    *(each.name for each in INTEGER),
+    *(graph_pass.name for graph_pass in INTEGER),
+    "machine_rounding",
     "partition",
-    *(each.name for each in REGIONS),
+    *(graph_pass.name for graph_pass in REGIONS),
     "gpu",
     "layouts",
     "bodies",
@@ -299,7 +310,7 @@ def _on_devices(
 def _on_grid(
     graph: Graph,
     on_grid: GridChoices,
-    own: Set[str],
+    names: Set[str],
     decisions: Mapping[str, Decision],
     observe: Observer | None,
 ) -> tuple[Graph, Mapping[str, Decision]]:
@@ -307,8 +318,8 @@ def _on_grid(
     result: dict[str, Decision] = {}
 
     def place(graph: Graph) -> Graph:
-        made, why = on_grid.place(graph, own)
-        result.update((name, each) for name, each in why.items() if name in own)
+        made, why = on_grid.place(graph, names)
+        result.update((name, reasons) for name, reasons in why.items() if name in names)
         return made
 
     placed = run_passes(graph, (GraphPass("gpu", place),), observe)

@@ -131,7 +131,7 @@ def _by_expression(
         if value is not None and not isinstance(value, np.ndarray):
             raise DeclinedError(f"{node.label}: inputs must be tensors, got a {type(value).__name__}")
         arrays.append(value)
-    given, kinds = ([kind if isinstance(kind, TensorType) else None for kind in each] for each in types)
+    given, kinds = ([kind if isinstance(kind, TensorType) else None for kind in row] for row in types)
     if not any(kinds) and has_trait(node.op, Trait.FUNCTION):
         kinds = [_function_type(arrays)]
     if not any(kinds) and node.outputs:

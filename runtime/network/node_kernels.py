@@ -43,8 +43,8 @@ class NodeKernel:
     def __call__(self, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
         """The results for the inputs of the node."""
         given = [_stored(arrays[index]) for index in self.reads]
-        found = self.kernel(*given, *self.constants)
-        made = found if isinstance(found, tuple) else (found,)
+        result = self.kernel(*given, *self.constants)
+        made = result if isinstance(result, tuple) else (result,)
         return tuple(_typed(array, kind) for array, kind in zip(made, self.results, strict=True))
 
 

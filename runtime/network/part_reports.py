@@ -22,11 +22,11 @@ class Ratio:
     signal: float = 0.0
     noise: float = 0.0
 
-    def add(self, exact: Array, found: Array) -> None:
+    def add(self, exact: Array, values: Array) -> None:
         """Adds a batch."""
         wide = exact.astype(np.float64)
         self.signal += float((wide**2).sum())
-        self.noise += float(((found.astype(np.float64) - wide) ** 2).sum())
+        self.noise += float(((values.astype(np.float64) - wide) ** 2).sum())
 
     @property
     def db(self) -> float:
@@ -73,12 +73,12 @@ def concatenations(graph: Graph, plan: QuantisationPlan) -> dict[str, Node]:
     }
 
 
-def parts_of_concatenations(joined: Mapping[str, Node], exact: Runs, found: Runs) -> Iterator[PartReport]:
+def parts_of_concatenations(joined: Mapping[str, Node], exact: Runs, runs: Runs) -> Iterator[PartReport]:
     """Every input of every concatenation that is not 0."""
     for value, node in joined.items():
         parts = {name: Ratio() for name in node.inputs}
         whole = Ratio()
-        for one, other in zip(exact, found, strict=True):
+        for one, other in zip(exact, runs, strict=True):
             whole.add(one[value], other[value])
             axis = int(node.attributes["axis"])
             ends = np.cumsum([one[name].shape[axis] for name in node.inputs])[:-1]
@@ -96,15 +96,15 @@ class _Channels:
     noise: Array = field(default_factory=lambda: np.zeros(1))
     elements: int = 0
 
-    def add(self, exact: Array, found: Array, axis: int) -> None:
+    def add(self, exact: Array, values: Array, axis: int) -> None:
         """Adds a batch."""
         wide, others = exact.astype(np.float64), tuple(d for d in range(exact.ndim) if d != axis)
         self.signal = self.signal + (wide**2).sum(axis=others)
-        self.noise = self.noise + ((found.astype(np.float64) - wide) ** 2).sum(axis=others)
+        self.noise = self.noise + ((values.astype(np.float64) - wide) ** 2).sum(axis=others)
         self.elements += wide.size // max(1, wide.shape[axis])
 
 
-def lost_channels(outputs: Sequence[str], exact: Runs, found: Runs) -> Iterator[PartReport]:
+def lost_channels(outputs: Sequence[str], exact: Runs, runs: Runs) -> Iterator[PartReport]:
     """For each output the channels that are lost, along dimension 1 or the last one."""
     for name in outputs:
         shapes = {one[name].shape[1:] for one in exact}
@@ -113,7 +113,7 @@ def lost_channels(outputs: Sequence[str], exact: Runs, found: Runs) -> Iterator[
             continue
         for axis in dict.fromkeys(axis for axis in (1, len(shape)) if shape):
             channels = _Channels()
-            for one, other in zip(exact, found, strict=True):
+            for one, other in zip(exact, runs, strict=True):
                 channels.add(one[name], other[name], axis)
             if channels.elements >= _LEAST_ELEMENTS:
                 yield from _lost(name, axis, channels)
@@ -122,18 +122,18 @@ def lost_channels(outputs: Sequence[str], exact: Runs, found: Runs) -> Iterator[
 def channels_lost_to_scales(plan: QuantisationPlan, parameters: QuantisedParameters, exact: Runs) -> list[PartReport]:
     """The channels of quantised outputs that the scale of the whole loses, whatever else does."""
     scales = {name: parameters.activations[plan.values[name]] for name in exact[0] if name in plan.values}
-    found = [{name: scale.rounded(run[name]) for name, scale in scales.items()} for run in exact]
-    return [part for part in lost_channels(list(scales), exact, found) if part.is_lost]
+    rounded_runs = [{name: scale.rounded(run[name]) for name, scale in scales.items()} for run in exact]
+    return [part for part in lost_channels(list(scales), exact, rounded_runs) if part.is_lost]
 
 
 def _lost(name: str, axis: int, channels: _Channels) -> Iterator[PartReport]:
     """The lost channels of one axis as one part."""
     whole = Ratio(float(channels.signal.sum()), float(channels.noise.sum())).db
-    each = [
+    channel_reports = [
         PartReport(name, "", Ratio(float(signal), float(noise)).db, whole)
         for signal, noise in zip(channels.signal, channels.noise, strict=True)
     ]
-    lost = [i for i, part in enumerate(each) if part.is_lost and channels.signal[i]]
+    lost = [i for i, part in enumerate(channel_reports) if part.is_lost and channels.signal[i]]
     if lost:
         ratio = Ratio(float(channels.signal[lost].sum()), float(channels.noise[lost].sum()))
         noun = "channels" if len(lost) > 1 else "channel"

@@ -36,7 +36,7 @@ class GridChoices:
         """Where the nodes of a graph would run, by first results, if there was no other device."""
         return place_on_grid(graph, self._reasons(graph, None), GPU_MODEL, self.cpu, self.forced).decisions
 
-    def place(self, graph: Graph, own: Set[str] | None = None) -> tuple[Graph, Mapping[str, Decision]]:
+    def place(self, graph: Graph, names: Set[str] | None = None) -> tuple[Graph, Mapping[str, Decision]]:
         """The graph with the kernels of the GPU as nodes, and the decisions by first results.
 
         `own` are the first results of the nodes that may run there, by default all.
@@ -44,7 +44,7 @@ class GridChoices:
         Raises:
             ModelError: a node that was named for the GPU and cannot run there.
         """
-        reasons = self._reasons(graph, own)
+        reasons = self._reasons(graph, names)
         while True:
             choice = place_on_grid(graph, reasons, GPU_MODEL, self.cpu, self.forced)
             grouped = group_for_grid(graph, choice.on_grid)
@@ -74,17 +74,17 @@ class GridChoices:
             if "gpu" in (self.forced.get(node.name), self.forced.get(node.outputs[0])) and node.outputs[0] in reasons:
                 raise ModelError(f"compile: on the GPU {node.label} must {reasons[node.outputs[0]]}")
 
-    def _reasons(self, graph: Graph, own: Set[str] | None) -> dict[str, str]:
+    def _reasons(self, graph: Graph, names: Set[str] | None) -> dict[str, str]:
         """Why nodes cannot run on the GPU, by first result; reads after "must"."""
         result = {}
         for node in graph.nodes:
-            why = self._reason(graph, node, own)
+            why = self._reason(graph, node, names)
             if why is not None:
                 result[node.outputs[0]] = why
         return result
 
-    def _reason(self, graph: Graph, node: Node, own: Set[str] | None) -> str | None:
-        if node.op == ACCELERATED or (own is not None and node.outputs[0] not in own):
+    def _reason(self, graph: Graph, node: Node, names: Set[str] | None) -> str | None:
+        if node.op == ACCELERATED or (names is not None and node.outputs[0] not in names):
             return "be an operator of the model"
         if not has_expression(node.op) or node.bodies:
             return "have a tensor expression"

@@ -345,9 +345,9 @@ class PlanBuilder:
     def _planned_names(self, copies: CopyPlan) -> Iterator[str]:
         """The values in the memory of the host."""
         results = (name for step in copies.steps for name in step.outputs if name and name not in copies.on_device)
-        own = dict.fromkeys((*self.graph.inputs, *results))
-        yield from own
-        yield from (name for name, source in self.aliases.items() if source in own)
+        names = dict.fromkeys((*self.graph.inputs, *results))
+        yield from names
+        yield from (name for name, source in self.aliases.items() if source in names)
 
     def _planned(self, name: str, offsets: Mapping[str, int]) -> PlannedValue:
         kind = self.graph.types[name]

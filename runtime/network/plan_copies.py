@@ -41,7 +41,7 @@ def plan_copies(
     `sources` has the value whose memory an alias is, `nbytes` the bytes of a value.
     """
     named = {name for step in steps for name in (*step.inputs, *step.outputs, *_arguments(step))}
-    planning = _Planning(sources, nbytes, set(inputs), taken={*named, *inputs, *outputs, *sources})
+    planning = _Planning(sources, nbytes, set(inputs), used_names={*named, *inputs, *outputs, *sources})
     for step in steps:
         planning.add(step)
     for name in outputs:
@@ -54,7 +54,7 @@ class _Planning:
     sources: Mapping[str, str]
     nbytes: Callable[[str], int]
     host: set[str]
-    taken: set[str]
+    used_names: set[str]
     steps: list[Step] = field(default_factory=list)
     on_device: dict[str, str] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
@@ -98,9 +98,9 @@ class _Planning:
     def _new(self, name: str) -> str:
         """The name of a value on the GPU."""
         chosen = f"{name}{GPU_SUFFIX}"
-        while chosen in self.taken:
+        while chosen in self.used_names:
             chosen += "_"
-        self.taken.add(chosen)
+        self.used_names.add(chosen)
         self.made[name], self.on_device[chosen] = chosen, name
         return chosen
 

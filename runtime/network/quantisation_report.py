@@ -162,28 +162,28 @@ def _of(plan: QuantisationPlan, parameters: QuantisedParameters, name: str) -> A
     return parameters.activations[plan.values[name]]
 
 
-def _measure(name: str, parameters: ActivationParameters, exact: Runs, found: Runs) -> _Measured:
+def _measure(name: str, parameters: ActivationParameters, exact: Runs, runs: Runs) -> _Measured:
     measured = _Measured()
     low, high = parameters.range
     half = float(parameters.scale) / 2
-    for one, other in zip(exact, found, strict=True):
+    for one, other in zip(exact, runs, strict=True):
         measured.ratio.add(one[name], other[name])
         measured.outside += int(((one[name] < low - half) | (one[name] > high + half)).sum())
         measured.elements += one[name].size
     return measured
 
 
-def snr_db(exact: Mapping[str, Array], found: Mapping[str, Array]) -> float:
+def snr_db(exact: Mapping[str, Array], outputs: Mapping[str, Array]) -> float:
     """The ratio of arrays by name, taken together."""
     ratio = Ratio()
     for name, value in exact.items():
-        ratio.add(value, found[name])
+        ratio.add(value, outputs[name])
     return ratio.db
 
 
-def _output(name: str, exact: Runs, found: Runs) -> float:
+def _output(name: str, exact: Runs, runs: Runs) -> float:
     ratio = Ratio()
-    for one, other in zip(exact, found, strict=True):
+    for one, other in zip(exact, runs, strict=True):
         ratio.add(one[name], other[name])
     return ratio.db
 

@@ -33,9 +33,10 @@ from vdla.compiler.graph.quantise import (
 from vdla.runtime.network.batches import Batch, Calibration, batches
 from vdla.runtime.network.evaluate_nodes import PREPARATION
 from vdla.runtime.network.evaluator import Evaluator
+from vdla.runtime.network.import_network import import_network
 from vdla.runtime.network.part_reports import channels_lost_to_scales
 from vdla.runtime.network.quantisation_report import QuantisationReport, make_report
-from vdla.runtime.network.targets import Shapes, imported, shape_sets
+from vdla.runtime.network.targets import Shapes, shape_sets
 from vdla.support.atomic import write_bytes
 from vdla.support.integers import is_int
 from vdla.support.suggest import did_you_mean
@@ -117,7 +118,7 @@ def quantise(
     sets = shape_sets(None, shapes)
     if len(sets) > 1:
         raise QuantiseError(f"quantise: shapes must be one set, got {len(sets)}")
-    graph = run_passes(imported(model, sets[0]), PREPARATION)
+    graph = run_passes(import_network(model, sets[0]), PREPARATION)
     graph = equalise(graph) if equalise_layers else graph
     plan = plan_quantisation(graph, keep_float)
     if not plan.layers:
@@ -134,10 +135,10 @@ def quantise(
         for name, value in batch.items():
             if name in statistics:
                 statistics[name].update(value)
-        found = evaluator.run(
+        values = evaluator.run(
             batch, observe=lambda name, value: statistics[name].update(value) if name in statistics else None
         )
-        first = first or found
+        first = first or values
     if not kept.batches:
         raise QuantiseError("quantise: calibration must have at least one batch, got none")
     plan = separate_parts(graph, plan, statistics, method, keep_float)

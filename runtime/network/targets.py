@@ -14,11 +14,6 @@ from vdla.support.integers import is_int
 from vdla.support.symbolic_shapes import Shape, shape_words
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from onnx import ModelProto
-
-    from vdla.compiler.graph import Graph
     from vdla.compiler.target import Target
     from vdla.hardware.config import Config
 
@@ -75,16 +70,6 @@ def shape_sets(extents: Extents | None, shapes: Shapes | None) -> list[ShapeSet]
         raise ModelError(f"compile: {source} must give at most {_MOST_PLANS} plans, got {count}")
     combined = (dict(zip(numbers, item, strict=True)) for item in product(*numbers.values()))
     return [ShapeSet(extents, chosen) for extents in combined for chosen in given]
-
-
-def imported(source: ModelProto | Graph | bytes | str | Path, given: ShapeSet) -> Graph:
-    """The graph of a model, for these shapes."""
-    from vdla.compiler.graph import Graph
-    from vdla.compiler.graph.onnx import import_model, specialise
-
-    if not isinstance(source, Graph):
-        return import_model(source, extents=given.extents, shapes=given.shapes)
-    return specialise(source, given.extents, given.shapes) if given.extents or given.shapes else source
 
 
 def common(sets: Sequence[ShapeSet]) -> ShapeSet:

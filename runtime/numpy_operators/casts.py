@@ -160,7 +160,14 @@ def _quantise(attributes: Attributes, x: Array, scale: Array, zero: Array | None
     if is_floating(dtype):
         return (converted(ratio, dtype, bool(attributes.get("saturate", 1))),)
     offset = 0 if zero is None else _spread(widened(zero), x, attributes).astype(np.int64)
-    return (_saturated(np.rint(ratio), offset, dtype),)
+    rounded = _half_away(ratio) if attributes.get("vdla.rounding") == "away" else np.rint(ratio)
+    return (_saturated(rounded, offset, dtype),)
+
+
+def _half_away(values: Array) -> Array:
+    """Rounded half away from zero, as TensorFlow Lite quantises."""
+    whole = np.trunc(values)
+    return np.where(np.abs(values - whole) >= 0.5, whole + np.sign(values), whole)
 
 
 def _saturated(rounded: Array, offset: Array | int, dtype: np.dtype[Any]) -> Array:

@@ -199,9 +199,9 @@ def _power(attributes: Attributes, base: Array, exponent: Array) -> Array:
 def _shift(attributes: Attributes, x: Array, count: Array) -> tuple[Array]:
     """A shift by at least the width shifts out every bit; to the right signs fill."""
     bits = x.dtype.itemsize * 8
-    left, within = attributes["direction"] == "LEFT", np.clip(count, 0, bits - 1).astype(x.dtype)
-    moved = (np.left_shift if left else np.right_shift)(x, within)
-    beyond = np.where(x < 0, -1, 0) if x.dtype.kind == "i" and not left else 0
+    to_left, within = attributes["direction"] == "LEFT", np.clip(count, 0, bits - 1).astype(x.dtype)
+    moved = (np.left_shift if to_left else np.right_shift)(x, within)
+    beyond = np.where(x < 0, -1, 0) if x.dtype.kind == "i" and not to_left else 0
     return (np.where((count >= 0) & (count < bits), moved, beyond).astype(x.dtype),)
 
 

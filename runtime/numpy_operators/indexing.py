@@ -43,10 +43,10 @@ def _gather_nd(attributes: Attributes, x: Array, indices: Array) -> tuple[Array]
     points = indices.reshape(count, *indices.shape[shared:])
     rows = x.reshape(count, *x.shape[shared:])
     shape = (*x.shape[:shared], *indices.shape[shared:-1], *x.shape[shared + depth :])
-    found = [row[tuple(np.moveaxis(point, -1, 0))] for row, point in zip(rows, points, strict=True)]
+    elements = [row[tuple(np.moveaxis(point, -1, 0))] for row, point in zip(rows, points, strict=True)]
     if not depth:  # every point is the whole row
-        found = [np.broadcast_to(row, shape[shared:]) for row in rows]
-    return (np.array(found, x.dtype).reshape(shape),)
+        elements = [np.broadcast_to(row, shape[shared:]) for row in rows]
+    return (np.array(elements, x.dtype).reshape(shape),)
 
 
 def _scatter_elements(attributes: Attributes, x: Array, indices: Array, updates: Array) -> tuple[Array]:

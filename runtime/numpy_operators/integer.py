@@ -10,14 +10,25 @@ uint8.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from vdla.hardware.fixed_point import EXTRA_BITS, scale_fixed_point
 from vdla.hardware.numerics import wrap32
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
 from vdla.runtime.numpy_operators.integer_products import conv_sums, conv_transpose_sums, dense_sums, matmul_sums
-from vdla.runtime.numpy_operators.requantise import Int8, Int64, Ints, centred, requantised
+from vdla.runtime.numpy_operators.integer_softmax import qsoftmax
+from vdla.runtime.numpy_operators.requantise import (
+    NO_FIXED_POINT,
+    Int8,
+    Int64,
+    Ints,
+    centred,
+    fixed_point_result,
+    requantised,
+)
 from vdla.runtime.numpy_operators.windows import max_pool_sums, pack_patches, qaverage_pool
 
 
@@ -31,6 +42,24 @@ def add_sums(
 ) -> Int64:
     """The sum of the elements times one integer factor each; shapes broadcast."""
     return factors[0] * centred(a, a_zero_point) + factors[1] * centred(b, b_zero_point)
+
+
+def qadd(
+    a: Int8,
+    b: Int8,
+    *,
+    fixed_point: Int64 = NO_FIXED_POINT,
+    factors: Ints,
+    **attributes: Any,  # noqa: ANN401  of nodes
+) -> Int8:
+    """The sum of the elements; of TensorFlow Lite, of rescaled operands of 20 more bits."""
+    if not fixed_point.size:
+        return requantised(add_sums)(a, b, factors=factors, **attributes)
+    wide = [centred(x, attributes[key]) << EXTRA_BITS for x, key in ((a, "a_zero_point"), (b, "b_zero_point"))]
+    first, second = (scale_fixed_point(x, *fixed_point[:, i]) for i, x in enumerate(wide))
+    total = first + (-second if factors[1] < 0 else second)
+    bounds = {name: attributes[name] for name in ("y_zero_point", "low", "high")}
+    return fixed_point_result(scale_fixed_point(total, *fixed_point[:, 2]), **bounds)
 
 
 def mul_sums(
@@ -122,6 +151,7 @@ _COMPUTE: Mapping[str, Callable[..., Array]] = {
     "vdla.PackPatches": pack_patches,
     "vdla.QDense": requantised(dense_sums),
     "vdla.QMatMul": requantised(matmul_sums),
+    "vdla.QSoftmax": qsoftmax,
     "vdla.RowTerms": row_terms,
     "vdla.ToInt8": to_int8,
     "vdla.ToUint8": to_uint8,
@@ -133,7 +163,7 @@ _IMAGES: Mapping[str, Callable[..., Int8]] = {
     "vdla.QMaxPool": requantised(max_pool_sums),
 }
 _ELEMENTWISE: Mapping[str, Callable[..., Int8]] = {
-    "vdla.QAdd": requantised(add_sums),
+    "vdla.QAdd": qadd,
     "vdla.QMul": requantised(mul_sums),
     "vdla.QRescale": requantised(rescale_sums),
     "vdla.QLeakyRelu": requantised(leaky_relu_sums),

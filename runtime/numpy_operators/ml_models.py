@@ -113,8 +113,8 @@ def _decisions(attributes: Attributes, x: Array, counts: Sequence[int]) -> Array
     kernel, ends = _kernel(attributes, x, vectors), np.cumsum((0, *counts))
     columns = []
     for n, (first, second) in enumerate(itertools.combinations(range(len(counts)), 2)):
-        own, other = slice(ends[first], ends[first + 1]), slice(ends[second], ends[second + 1])
-        one = kernel[:, own] @ weights[second - 1, own] + kernel[:, other] @ weights[first, other]
+        first_rows, other = slice(ends[first], ends[first + 1]), slice(ends[second], ends[second + 1])
+        one = kernel[:, first_rows] @ weights[second - 1, first_rows] + kernel[:, other] @ weights[first, other]
         columns.append(one + attributes["rho"][n])
     return np.stack(columns, 1)
 

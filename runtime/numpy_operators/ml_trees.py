@@ -57,10 +57,10 @@ def _leaves(ensemble: TreeEnsemble, x: Array, root: int) -> Array:
 def _holds(branch: Branch, values: Array) -> Array:
     """Whether rows take the true branch."""
     if branch.mode == "BRANCH_MEMBER":
-        found = np.isin(values, branch.members)
+        contained = np.isin(values, branch.members)
     else:
-        found = _COMPARE[branch.mode](values, branch.threshold)
-    return np.where(np.isnan(values), branch.nan_is_true, found)
+        contained = _COMPARE[branch.mode](values, branch.threshold)
+    return np.where(np.isnan(values), branch.nan_is_true, contained)
 
 
 def _aggregated(votes: Sequence[float], aggregate: str, trees: int) -> float:

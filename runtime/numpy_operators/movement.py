@@ -23,8 +23,8 @@ def _split(attributes: Attributes, x: Array, lengths: Array | None = None) -> tu
     axis = attributes.get("axis", 0)
     if lengths is None:
         count = attributes["num_outputs"]
-        each = -(-x.shape[axis] // count)
-        return tuple(np.split(x, [each * part for part in range(1, count)], axis))
+        size = -(-x.shape[axis] // count)
+        return tuple(np.split(x, [size * part for part in range(1, count)], axis))
     return tuple(np.split(x, np.cumsum(lengths)[:-1], axis))
 
 

@@ -202,8 +202,8 @@ def _activations(kind: _Kind, attributes: Attributes, d: int, directions: int) -
         alpha = next(alphas, None) if title in _WITH_ALPHA else None
         beta = next(betas, None) if title in _WITH_BETA else None
         made.append(_bound(_ACTIVATIONS[title], alpha, beta))
-    each = len(kind.activations)
-    return made[d * each : (d + 1) * each]
+    count = len(kind.activations)
+    return made[d * count : (d + 1) * count]
 
 
 def _bound(function: _Activation, alpha: float | None, beta: float | None) -> Callable[[Array], Array]:

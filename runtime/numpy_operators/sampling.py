@@ -37,8 +37,8 @@ def _elements(image: Array, places: Sequence[Array], padding: str, align: bool) 
         inside &= (place >= 0) & (place <= extent - 1)
         index.append(np.clip(place, 0, extent - 1).astype(np.int64))
     where: Any = (slice(None), *index)
-    found = image[where]
-    return np.where(inside, found, 0) if padding == "zeros" else found
+    elements = image[where]
+    return np.where(inside, elements, 0) if padding == "zeros" else elements
 
 
 def _kernel(mode: str, place: Array) -> list[tuple[Array, Array]]:

@@ -72,9 +72,9 @@ def _loss(attributes: Attributes, logs: Array, target: Array, weight: Array | No
     ignored = attributes.get("ignore_index")
     kept = np.ones(target.shape, bool) if ignored is None else target != ignored
     classes = np.where(kept, target, 0).astype(np.int64)
-    taken = np.take_along_axis(logs, classes[:, None], 1)[:, 0]
+    picked = np.take_along_axis(logs, classes[:, None], 1)[:, 0]
     weights = kept.astype(logs.dtype) if weight is None else np.where(kept, weight[classes], 0).astype(logs.dtype)
-    losses = -taken * weights
+    losses = -picked * weights
     match attributes.get("reduction", "mean"):
         case "none":
             return np.asarray(losses)

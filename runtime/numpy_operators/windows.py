@@ -9,9 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from vdla.hardware.numerics import scales_from_floats
+from vdla.hardware.fixed_point import divide_half_away, scale_fixed_point
+from vdla.hardware.numerics import scales_from_floats, wrap32
 from vdla.runtime.numpy_operators.function import Array
-from vdla.runtime.numpy_operators.requantise import Int8, Int64, Ints, centred, requantise
+from vdla.runtime.numpy_operators.requantise import (
+    NO_FIXED_POINT,
+    Int8,
+    Int64,
+    Ints,
+    centred,
+    fixed_point_result,
+    requantise,
+)
 from vdla.support.window import Window, window_of
 
 
@@ -58,16 +67,25 @@ def qaverage_pool(
     y_zero_point: int,
     low: int,
     high: int,
+    fixed_point: Int64 = NO_FIXED_POINT,
+    half_away: int = 0,
     **window: Ints,
 ) -> Int8:
     """The sum of each window of [N, C, ...], requantised by the multiplier over the count.
 
-    The quotient is that nearest to multiplier / 2**shift / count with 24 significant bits.
+    The quotient is that nearest to multiplier / 2**shift / count with 24 significant bits. Of
+    TensorFlow Lite, `fixed_point` has the count in it, and `half_away` divides the elements
+    themselves, not less their zero point.
     """
     sums = np.asarray(sum(_taps(centred(x, x_zero_point), 0, window)))
     counts = np.asarray(sum(_taps(np.ones((1, 1, *x.shape[2:]), np.int64), 0, window)))
     if count_include_pad:
         counts = np.full_like(counts, np.prod(window["kernel_shape"]))
+    if half_away:
+        means = divide_half_away(sums + x_zero_point * counts, np.maximum(counts, 1))
+        return fixed_point_result(means, 0, low, high)
+    if fixed_point.size:
+        return fixed_point_result(scale_fixed_point(wrap32(sums), *fixed_point), y_zero_point, low, high)
     quotients = scales_from_floats(np.ldexp(multiplier.astype(np.float64), -shift) / np.maximum(counts, 1))
     return requantise(sums, *quotients, y_zero_point, low, high)
 

@@ -102,6 +102,6 @@ class ClientMemory:
 
     def take(self) -> tuple[list[Operation], list[bytes]]:
         """The operations that wait, which do not any more, and their bytes."""
-        taken = self.waiting, self.parts
+        pending = self.waiting, self.parts
         self.waiting, self.parts, self.waiting_bytes = [], [], 0
-        return taken
+        return pending

@@ -119,9 +119,9 @@ class Connection:
             try:
                 self._stream, _ = self._open(self._hello, max(0.1, min(_CALL_S, end - time.monotonic())))
                 return True
-            except RemoteError as found:
-                error = found
-                if found.code == SESSION:
+            except RemoteError as refusal:
+                error = refusal
+                if refusal.code == SESSION:
                     break
             time.sleep(random.uniform(*_BACKOFF_S) / 2)
         self._lost = RemoteError(f"{error}; the session is lost, open the device again", SESSION)

@@ -84,9 +84,9 @@ class ContentCache:
 
     def put(self, sha256: str, content: bytes) -> None:
         """Store a content; RemoteError unless it has this hash."""
-        found = hashlib.sha256(content).hexdigest()
-        if found != sha256:
-            raise RemoteError(f"upload: SHA-256 must be {found[:12]} for these bytes, got {sha256[:12]}")
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != sha256:
+            raise RemoteError(f"upload: SHA-256 must be {digest[:12]} for these bytes, got {sha256[:12]}")
         with self._lock:
             if sha256 in self._contents:
                 return

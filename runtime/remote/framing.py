@@ -38,9 +38,9 @@ def unpack(frame: bytes) -> tuple[Any, memoryview]:
         raise RemoteError(f"frame: length must be at least {PREFIX.size} bytes, got {len(frame)}", DAMAGED)
     length, stated = PREFIX.unpack_from(frame)
     view = memoryview(frame)
-    found = zlib.crc32(view[PREFIX.size :], zlib.crc32(view[: _LENGTH.size]))
-    if found != stated:
-        raise RemoteError(f"frame: checksum must be {found:08x}, got {stated:08x} (damaged on the way)", DAMAGED)
+    checksum = zlib.crc32(view[PREFIX.size :], zlib.crc32(view[: _LENGTH.size]))
+    if checksum != stated:
+        raise RemoteError(f"frame: checksum must be {checksum:08x}, got {stated:08x} (damaged on the way)", DAMAGED)
     most = min(MOST_HEADER_BYTES, len(frame) - PREFIX.size)
     if length > most:
         raise RemoteError(f"frame: header must be at most {most} bytes, got {length}")

@@ -282,7 +282,7 @@ class RemoteDevice:
 
         The server's cache does not hold all contents of the batch at a time.
         """
-        connection, left = self._open(), list(parts)
+        connection, pending = self._open(), list(parts)
         for done, operation in enumerate(operations):
             try:
                 if isinstance(operation, Run | WriteKnown):
@@ -290,13 +290,13 @@ class RemoteDevice:
                 if isinstance(operation, Run | Read | Allocate):  # these are last
                     reply, data = connection.batch(operations[done:])
                     return BatchReply((0,) * done + reply.values, reply.record, reply.failure), data
-                reply, data = connection.batch([operation], left[:1] if isinstance(operation, WriteBytes) else [])
+                reply, data = connection.batch([operation], pending[:1] if isinstance(operation, WriteBytes) else [])
             except NotExecuted as error:
                 kept = [item for item in operations[done:] if not isinstance(item, Run | Read | Allocate)]
-                self._memory.restore(kept, left)
+                self._memory.restore(kept, pending)
                 raise RemoteError(str(error), error.code) from None
             if isinstance(operation, WriteBytes):
-                del left[0]
+                del pending[0]
             if reply.failure is not None:
                 return reply, data
         return BatchReply((0,) * len(operations), None, None), memoryview(b"")

@@ -79,8 +79,8 @@ def network_accuracy(
     if before.inp != after.inp:
         rule = f"activations of a network must be {before.inp}"
         raise EvaluateError(f"evaluate: {rule}, got an extension for {after.inp}")
-    names, own = sorted(used) if after.wgt != before.wgt else [], after
-    text = json.dumps([toolkit_digest(), names, own.inp, own.wgt])
+    names, types = sorted(used) if after.wgt != before.wgt else [], after
+    text = json.dumps([toolkit_digest(), names, types.inp, types.wgt])
     digest = hashlib.sha256(text.encode() + job.content).hexdigest()[:24]
     path = user_cache("evaluate") / f"accuracy-{digest}.json"
     try:
@@ -88,7 +88,7 @@ def network_accuracy(
     except (OSError, ValueError, KeyError, TypeError):
         pass  # none is kept, or it is damaged
     model = job.model()
-    result = _measured(model, names, own, job.samples(model))
+    result = _measured(model, names, types, job.samples(model))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_text(path, json.dumps(asdict(result)))
     return result
@@ -102,19 +102,19 @@ def _of_dict(values: dict[str, Any]) -> NetworkAccuracy:
 def _measured(
     model: Any,  # noqa: ANN401  as `vdla.quantise` takes it
     names: Sequence[str],
-    own: OperandTypes,
+    types: OperandTypes,
     given: Sequence[Arrays],
 ) -> NetworkAccuracy:
-    from vdla.compiler.graph.onnx import import_model
+    from vdla.runtime.network.import_network import import_network
     from vdla.runtime.network.quantise import quantise
 
-    samples = _rows(import_model(model), given)
+    samples = _rows(import_network(model), given)
     if len(samples) < 2:
         raise EvaluateError(f"evaluate: samples must be at least 2, got {len(samples)}")
     calibration, others = samples[: len(samples) // 2], samples[len(samples) // 2 :]
     before = quantise(model, calibration=calibration)
     weighted = [layer for layer in before.plan.layers if layer.weight]
-    bits = {layer.name: _bits(own.wgt) for layer in weighted if _name(before.float_graph, layer.node) in names}
+    bits = {layer.name: _bits(types.wgt) for layer in weighted if _name(before.float_graph, layer.node) in names}
     exact = _outputs(before.float_graph, others)
     errors = [_error(exact, _outputs(_integer(before.graph), others))]
     if bits:
@@ -165,9 +165,9 @@ def _outputs(graph: Graph, samples: Sequence[Arrays]) -> list[NDArray[np.float64
     return [np.asarray(evaluator.run(dict(sample))[graph.outputs[0]], np.float64) for sample in samples]
 
 
-def _error(exact: Sequence[NDArray[np.float64]], found: Sequence[NDArray[np.float64]]) -> OutputErrors:
-    noise = sum(float(((one - other) ** 2).sum()) for one, other in zip(exact, found, strict=True))
+def _error(exact: Sequence[NDArray[np.float64]], outputs: Sequence[NDArray[np.float64]]) -> OutputErrors:
+    noise = sum(float(((one - other) ** 2).sum()) for one, other in zip(exact, outputs, strict=True))
     signal = sum(float((one**2).sum()) for one in exact)
-    same = [one.argmax(axis=-1) == other.argmax(axis=-1) for one, other in zip(exact, found, strict=True)]
+    same = [one.argmax(axis=-1) == other.argmax(axis=-1) for one, other in zip(exact, outputs, strict=True)]
     share = float(np.mean(np.concatenate([np.ravel(item) for item in same])))
     return OutputErrors(error=float(np.sqrt(noise / max(signal, 1e-300))), agreement=share)

@@ -42,14 +42,14 @@ def added_area(
         return AddedArea(None, f"a what-if without a datapath of {', '.join(missing)}")
     try:
         if progress is None:
-            found = [cached_area(config, part) for config in (before, after)]
+            areas = [cached_area(config, part) for config in (before, after)]
         else:
-            found = [area(config, part, progress) for config in (before, after)]
+            areas = [area(config, part, progress) for config in (before, after)]
     except Error as error:
         return AddedArea(None, str(error))
-    if found[0] is None or found[1] is None:
+    if areas[0] is None or areas[1] is None:
         return AddedArea(None, "not synthesised yet (--area)")
-    return AddedArea(_less(found[1].total, found[0].total), excess=tuple(_excess(found[1].total, part)))
+    return AddedArea(_less(areas[1].total, areas[0].total), excess=tuple(_excess(areas[1].total, part)))
 
 
 def _excess(usage: Usage, part: FpgaPart) -> Iterator[str]:

@@ -179,8 +179,8 @@ class Exploration:
     @cached_property
     def measured(self) -> list[ExploredMachine]:
         """Those with cycles, the fastest first."""
-        found = [machine for machine in self.machines if machine.cycles is not None]
-        return sorted(found, key=lambda machine: -machine.frames_per_second)
+        machines = [machine for machine in self.machines if machine.cycles is not None]
+        return sorted(machines, key=lambda machine: -machine.frames_per_second)
 
     @cached_property
     def front(self) -> list[ExploredMachine]:
@@ -220,10 +220,10 @@ def explore(
     if search not in SEARCHES:
         raise ExploreError(f"explore: search must be one of {', '.join(SEARCHES)}, got {search}")
     whole = Space(f"{name} on {base.name}", knobs_of(values))
-    found = [_placed(base, sources, part, whole.point(code)) for code in range(whole.combinations)]
-    legal = [code for code, machine in enumerate(found) if not machine.reason]
+    points = [_placed(base, sources, part, whole.point(code)) for code in range(whole.combinations)]
+    legal = [code for code, machine in enumerate(points) if not machine.reason]
     if not legal:
-        raise ExploreError(f"explore: a machine of the sweep must fit {part.name}, got none; {found[0].reason}")
+        raise ExploreError(f"explore: a machine of the sweep must fit {part.name}, got none; {points[0].reason}")
     space = Space(whole.name, whole.knobs, np.array(legal, np.int64))
     task = sweep_task(base, sources, layers, space, name)
     run = TaskRun(task.key, name, f"{base.name} {base.fingerprint}", space.name, search, seed)
@@ -231,7 +231,7 @@ def explore(
         count = space.size if trials is None else trials
         report = tune(task, new_search(search, task, seed), run, workers, trials=count, log=opened, show=show)
     trial_of = {legal[space.index(trial.point)]: trial for trial in report.trials}
-    machines = [_timed(machine, trial_of.get(code)) for code, machine in enumerate(found)]
+    machines = [_timed(machine, trial_of.get(code)) for code, machine in enumerate(points)]
     return Exploration(name, base, part, tuple(machines))
 
 

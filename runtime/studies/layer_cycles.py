@@ -105,13 +105,13 @@ def types_of(config: Config) -> OperandTypes:
 
 def read_types(declared: Sequence[Extension], plain: OperandTypes) -> OperandTypes:
     """The types of activations and weights that instructions read, those of the machine if none."""
-    found = {"inp": plain.inp, "wgt": plain.wgt}
+    types = {"inp": plain.inp, "wgt": plain.wgt}
     for extension in declared:
         for tensor in (read for stage in stages_of(extension) for read in stage.reads):
             scope = extension.scopes.get(tensor.name)
-            if isinstance(scope, str) and scope in found:
-                found[scope] = tensor.dtype
-    return OperandTypes(**found)
+            if isinstance(scope, str) and scope in types:
+                types[scope] = tensor.dtype
+    return OperandTypes(**types)
 
 
 def stages_of(extension: Extension) -> list[Stage]:

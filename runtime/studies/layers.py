@@ -66,8 +66,8 @@ def layers_named(names: Sequence[str]) -> list[EvaluatedLayer]:
     Raises:
         EvaluateError: a range without a layer. WorkloadError: an unknown name.
     """
-    found = dict.fromkeys(name for word in names for name in _names(word))
-    return [EvaluatedLayer(name, partial(_of_workload, workload(name))) for name in found]
+    layers = dict.fromkeys(name for word in names for name in _names(word))
+    return [EvaluatedLayer(name, partial(_of_workload, workload(name))) for name in layers]
 
 
 def given_layers(given: Sequence[EvaluatedLayer | Definition | te.Tensor | str]) -> list[EvaluatedLayer]:
@@ -76,7 +76,7 @@ def given_layers(given: Sequence[EvaluatedLayer | Definition | te.Tensor | str])
     Raises:
         EvaluateError: something else, or a range without a layer. WorkloadError: an unknown name.
     """
-    return [layer for each in given for layer in _layers_of(each)]
+    return [layer for source in given for layer in _layers_of(source)]
 
 
 def _layers_of(given: object) -> list[EvaluatedLayer]:
@@ -109,13 +109,13 @@ def placeholders_of(output: te.Tensor) -> tuple[te.Tensor, ...]:
     """The inputs that a tensor is computed from, each once."""
     if not isinstance(output.stage, Stage):
         return (output,)
-    return tuple(dict.fromkeys(found for read in output.stage.reads for found in placeholders_of(read)))
+    return tuple(dict.fromkeys(placeholder for read in output.stage.reads for placeholder in placeholders_of(read)))
 
 
 def _check_baseline(name: str, layer: Definition, baseline: te.Tensor) -> None:
     known = {tensor.name: str(list(tensor.shape)) for tensor in layer.inputs}
-    found = {tensor.name: str(list(tensor.shape)) for tensor in placeholders_of(baseline)}
-    kinds = [(f"input {input_}", known.get(input_, "none"), shape) for input_, shape in found.items()]
+    shapes = {tensor.name: str(list(tensor.shape)) for tensor in placeholders_of(baseline)}
+    kinds = [(f"input {input_}", known.get(input_, "none"), shape) for input_, shape in shapes.items()]
     ours, theirs = (f"{tensor.dtype}{list(tensor.shape)}" for tensor in (layer.output, baseline))
     for what, wanted, got in [("result", ours, theirs), *kinds]:
         if wanted != got:

@@ -69,8 +69,8 @@ class LayerOutcome:
     @staticmethod
     def from_dict(values: dict[str, Any]) -> LayerOutcome:
         """The inverse of `to_dict`; KeyError or TypeError if they are no such values."""
-        found = values["cost"]
-        return LayerOutcome(None if found is None else LayerCost(**found), str(values["reason"]))
+        cost = values["cost"]
+        return LayerOutcome(None if cost is None else LayerCost(**cost), str(values["reason"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class MeasureJob:
     @property
     def mapped(self) -> bool:
         """Whether the mapper can have a use for what the job is about."""
-        return self.staged or not self.names or not self.written or any(not item.states for item in self.own)
+        return self.staged or not self.names or not self.written or any(not item.states for item in self.new_plug_ins)
 
     @property
     def staged(self) -> bool:
@@ -109,7 +109,7 @@ class MeasureJob:
         return self.config.stage is not None and self.config.stage.name in self.names
 
     @property
-    def own(self) -> list[PlugIn]:
+    def new_plug_ins(self) -> list[PlugIn]:
         """The instructions of the extensions."""
         return [plug_in for plug_in in self.config.extensions if plug_in.name in self.names]
 
@@ -131,11 +131,11 @@ def measured(job: MeasureJob) -> LayerOutcome:
 
 def _of_written(job: MeasureJob, written: WrittenProgram) -> LayerOutcome:
     """The cost of the fastest of an author's programs, which compute what they must."""
-    if not written.found:
+    if not written.programs:
         return LayerOutcome(None, written.reason)
     written.check(job.name, job.output, job.seed)
     port = job.config.axi_bytes
-    costs = [_of_program(item.program, item.extra_bytes / port, written.label, 1.0) for item in written.found]
+    costs = [_of_program(item.program, item.extra_bytes / port, written.label, 1.0) for item in written.programs]
     return LayerOutcome(min(costs, key=lambda cost: cost.total))
 
 
@@ -226,9 +226,9 @@ def _reason_alone(job: MeasureJob, error: MapError | None = None) -> str:
     those of the instructions beside it. `error` is why the machine has no program at all.
     """
     if not job.staged:
-        return _reason_of_instruction(job, job.own[0])
+        return _reason_of_instruction(job, job.new_plug_ins[0])
     of_stage = why_not_staged(job.output, job.config) or ("" if error is None else _first_of(error))
-    alone = [_reason_of_instruction(job, plug_in) for plug_in in job.own if not plug_in.states]
+    alone = [_reason_of_instruction(job, plug_in) for plug_in in job.new_plug_ins if not plug_in.states]
     return "; ".join(filter(None, [of_stage, *alone]))
 
 

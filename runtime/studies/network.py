@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.compiler.graph import Graph, Node
 from vdla.compiler.graph.graph import TensorType
-from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition
 from vdla.runtime.network.evaluate_nodes import PREPARATION
+from vdla.runtime.network.import_network import import_network
 from vdla.runtime.studies.layer_cycles import toolkit_digest
 from vdla.runtime.studies.layers import EvaluatedLayer, EvaluateError, OperandTypes
 from vdla.support.atomic import write_text
@@ -43,8 +43,9 @@ class LayerRecord:
     count: int
 
 
-_CONVOLUTIONS = ("Conv", "ConvInteger", "QLinearConv")
-_PRODUCTS = ("Gemm", "MatMul", "MatMulInteger", "QLinearMatMul")
+_CONVOLUTIONS = ("Conv", "ConvInteger", "QLinearConv", "vdla.QConv")
+_PRODUCTS = ("Gemm", "MatMul", "MatMulInteger", "QLinearMatMul", "vdla.QDense", "vdla.QMatMul")
+_TRANSPOSED = ("ConvTranspose", "vdla.QConvTranspose")
 _WEIGHT_OF = {"QLinearConv": 3, "QLinearMatMul": 3}  # the input that has the weights, elsewhere 1
 
 _Found = tuple[str, str, dict[str, Any]]  # a layer for people, its definition, the options of that
@@ -52,7 +53,7 @@ _Found = tuple[str, str, dict[str, Any]]  # a layer for people, its definition, 
 
 def records_of(model: onnx.ModelProto | bytes | str | Path) -> list[LayerRecord]:
     """The layers of a model, by kernel and channels; OnnxError, UnsupportedError if it is none."""
-    graph = run_passes(import_model(model), PREPARATION, None)
+    graph = run_passes(import_network(model), PREPARATION, None)
     every = [_layer(graph, node) for node in _nodes(graph)]
     known = [item for item in every if item is not None]
     distinct = [item for at, item in enumerate(known) if item not in known[:at]]
@@ -61,12 +62,12 @@ def records_of(model: onnx.ModelProto | bytes | str | Path) -> list[LayerRecord]
 
 def record_name(graph: Graph, node: Node) -> str | None:
     """The name of the layer that a node of a float network is; None if it is none."""
-    found = _layer(graph, node) if node in _nodes(graph) else None
-    return None if found is None else found[0]
+    layer = _layer(graph, node) if node in _nodes(graph) else None
+    return None if layer is None else layer[0]
 
 
 def _nodes(graph: Graph) -> Iterator[Node]:
-    return (node for node in graph.nodes if node.op in (*_CONVOLUTIONS, *_PRODUCTS, "ConvTranspose"))
+    return (node for node in graph.nodes if node.op in (*_CONVOLUTIONS, *_PRODUCTS, *_TRANSPOSED))
 
 
 def _layer(graph: Graph, node: Node) -> _Found | None:
@@ -92,7 +93,7 @@ def _convolution(node: Node, x: tuple[int, ...], w: tuple[int, ...]) -> _Found:
     taps = "x".join(map(str, w[2:]))
     size = "x".join(map(str, x[2:]))
     step = "".join(f"/{value}" for value in sorted(set(options.get("strides", (1,) * axes))) if value != 1)
-    if node.op == "ConvTranspose":
+    if node.op in _TRANSPOSED:
         if "output_padding" in node.attributes:
             options["output_padding"] = tuple(int(value) for value in node.attributes["output_padding"])
         name = f"transposed {taps}{step} {x[1]}>{w[1]} {size}"

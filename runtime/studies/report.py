@@ -128,20 +128,20 @@ def _layer(verdict: ExtensionVerdict, layer: LayerVerdict) -> dict[str, Any]:
 
 
 def _outcome(outcome: LayerOutcome, steps: int, rate: float, config: Config) -> dict[str, Any]:
-    found = outcome.cost
-    if found is None:
+    cost = outcome.cost
+    if cost is None:
         return {"reason": outcome.reason}
-    return {**_measured(found), **_figures(point_of(steps, found), rate, config)}
+    return {**_measured(cost), **_figures(point_of(steps, cost), rate, config)}
 
 
-def _measured(found: LayerCost) -> dict[str, Any]:
+def _measured(cost: LayerCost) -> dict[str, Any]:
     return {
-        "cycles": found.cycles,
-        "host_cycles": found.host_cycles,
-        "busy_cycles": found.busy_cycles,
-        "instructions": found.instructions,
-        "stream_bytes": found.stream_bytes,
-        "mapping": found.mapping,
+        "cycles": cost.cycles,
+        "host_cycles": cost.host_cycles,
+        "busy_cycles": cost.busy_cycles,
+        "instructions": cost.instructions,
+        "stream_bytes": cost.stream_bytes,
+        "mapping": cost.mapping,
     }
 
 

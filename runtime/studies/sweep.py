@@ -43,8 +43,8 @@ MOST = 100_000
 
 def swept_fields() -> list[str]:
     """What can be swept."""
-    own = [field.name for field in fields(Config) if field.name not in _FIXED]
-    return [*own, *(f"{_DRAM}{field.name}" for field in fields(Dram)), EXTENSIONS]
+    names = [field.name for field in fields(Config) if field.name not in _FIXED]
+    return [*names, *(f"{_DRAM}{field.name}" for field in fields(Dram)), EXTENSIONS]
 
 
 def knobs_of(values: Mapping[str, Sequence[Value]]) -> tuple[Knob, ...]:
@@ -75,9 +75,9 @@ def machine_of(base: Config, sources: Sequence[str], point: Point) -> SweptMachi
     Raises:
         ConfigError, ExtensionError: no such machine can be.
     """
-    own: dict[str, Any] = {name: value for name, value in point.items() if "." not in name and name != EXTENSIONS}
+    values: dict[str, Any] = {name: value for name, value in point.items() if "." not in name and name != EXTENSIONS}
     dram: dict[str, Any] = {name[len(_DRAM) :]: value for name, value in point.items() if name.startswith(_DRAM)}
     files = str(point.get(EXTENSIONS, NONE))
     every = (*sources, *(() if files == NONE else files.split("+")))
-    plain = replace(base.plain, **own, dram=replace(base.dram, **dram))
+    plain = replace(base.plain, **values, dram=replace(base.dram, **dram))
     return SweptMachine(extend(plain, *every), tuple(every))

@@ -73,8 +73,8 @@ class LayerVerdict:
     @property
     def helps(self) -> bool:
         """Whether it does in fewer cycles, or where the plain machine has no program."""
-        plain, own = self.before.cost, self.after.cost
-        return own is not None and (plain is None or own.total < plain.total)
+        plain, extended = self.before.cost, self.after.cost
+        return extended is not None and (plain is None or extended.total < plain.total)
 
     @property
     def chosen(self) -> LayerCost | None:
@@ -139,8 +139,8 @@ class ExtensionVerdict:
 
     def total(self, what: Callable[[LayerCost], float], after: bool) -> float:
         """The sum over `compared` of a figure, times how often the network has the layer."""
-        found = ((layer.count, layer.chosen if after else layer.before.cost) for layer in self.compared)
-        return sum(count * what(one) for count, one in found if one is not None)
+        costs = ((layer.count, layer.chosen if after else layer.before.cost) for layer in self.compared)
+        return sum(count * what(one) for count, one in costs if one is not None)
 
     @property
     def most_speedup(self) -> float | None:
@@ -189,7 +189,7 @@ def evaluate(
     added: tuple[PlugIn | PlugInStage, ...] = (*plug_ins, *stages)
     declared = [extension_of(after, plug_in) for plug_in in plug_ins]
     plain = types_of(config)
-    own = read_types(declared, plain)
+    types = read_types(declared, plain)
     sources = (*beside, source)
     both = (
         partial(MeasureJob, config=config, sources=_paths(beside), trials=trials, seed=seed),
@@ -198,12 +198,12 @@ def evaluate(
     jobs = []
     for layer in chosen:
         jobs.append(both[0](name=layer.name, output=layer.plain_expression(plain)))
-        definition = layer.definition(own)
+        definition = layer.definition(types)
         written = written_programs(declared, definition, after)
         jobs.append(both[1](name=layer.name, output=definition.output, written=written))
     outcomes = _outcomes(jobs, 0 if any(map(callable, sources)) else workers, progress)
     pairs = zip(outcomes[::2], outcomes[1::2], strict=True)
-    judged = [_judged(layer, *pair, plain, own, config, seed) for layer, pair in zip(chosen, pairs, strict=True)]
+    judged = [_judged(layer, *pair, plain, types, config, seed) for layer, pair in zip(chosen, pairs, strict=True)]
     part = part or part_of_preset(config.name)
     rates = [_steps_a_cycle(*pair) for pair in zip(declared, plug_ins, strict=True)]
     return ExtensionVerdict(
@@ -211,7 +211,7 @@ def evaluate(
         after=after,
         added=added,
         types_before=plain,
-        types_after=own,
+        types_after=types,
         steps_before=config.macs_per_cycle,
         steps_after=max([config.macs_per_cycle, *rates]),
         trials=trials,
@@ -236,7 +236,7 @@ def _judged(
     before: LayerOutcome,
     after: LayerOutcome,
     plain: OperandTypes,
-    own: OperandTypes,
+    types: OperandTypes,
     config: Config,
     seed: int,
 ) -> LayerVerdict:
@@ -246,10 +246,10 @@ def _judged(
         name=layer.name,
         count=layer.count,
         steps=_needed(steps_of(output), *([before, after] if baseline is None else [after])),
-        least_cycles=least_cycles(layer.definition(own), config),
+        least_cycles=least_cycles(layer.definition(types), config),
         before=before,
         after=after,
-        accuracy=None if own == plain else accuracy_of(terms_of(output), plain, own, seed),
+        accuracy=None if types == plain else accuracy_of(terms_of(output), plain, types, seed),
         baseline_error=None if baseline is None else largest_difference(output, baseline, seed),
         baseline_steps=None if baseline is None else _needed(steps_of(baseline), before),
     )
@@ -296,11 +296,11 @@ def _terms(expr: ir.Expr) -> int:
 
 def _outcomes(jobs: Sequence[MeasureJob], workers: int | None, progress: Progress) -> list[LayerOutcome]:
     """The outcomes of jobs, those that are kept at once, the others in several processes."""
-    found = {at: outcome for at, job in enumerate(jobs) if (outcome := kept(job)) is not None}
+    outcomes = {at: outcome for at, job in enumerate(jobs) if (outcome := kept(job)) is not None}
     with Background(workers) as background:
-        tasks = {at: background.submit(measured, job) for at, job in enumerate(jobs) if at not in found}
+        tasks = {at: background.submit(measured, job) for at, job in enumerate(jobs) if at not in outcomes}
         for done, (at, task) in enumerate(tasks.items()):
             progress(jobs[at].name, done, len(tasks))
-            (found[at],) = background.results([task])
-            keep(jobs[at], found[at])
-    return [found[at] for at in range(len(jobs))]
+            (outcomes[at],) = background.results([task])
+            keep(jobs[at], outcomes[at])
+    return [outcomes[at] for at in range(len(jobs))]

@@ -76,20 +76,20 @@ class WrittenProgram:
     """The programs of an extension for a layer, or none and the reason."""
 
     label: str
-    found: tuple[LayerProgram, ...]
+    programs: tuple[LayerProgram, ...]
     reason: str = ""
 
     @property
     def text(self) -> str:
         """The same for equal programs."""
-        return "\n".join([self.label, self.reason, *(item.text for item in self.found)])
+        return "\n".join([self.label, self.reason, *(item.text for item in self.programs)])
 
     def check(self, layer: str, output: te.Tensor, seed: int) -> None:
         """EvaluateError unless all programs are safe and compute the layer."""
         arrays = random_arrays(output, seed)
         wanted = computed(output, arrays)
-        for number, program in enumerate(self.found):
-            which = f" ({number + 1} of {len(self.found)})" if len(self.found) > 1 else ""
+        for number, program in enumerate(self.programs):
+            which = f" ({number + 1} of {len(self.programs)})" if len(self.programs) > 1 else ""
             where = f"evaluate: {self.label} of {layer}{which}"
             _require_equal(where, output, _computed(where, program, arrays), wanted, seed)
 
@@ -105,15 +105,15 @@ def _computed(where: str, program: LayerProgram, arrays: dict[str, Array]) -> Ar
         raise EvaluateError(f"{where} must be a safe program, got {error.verdict.findings[0].message}") from None
 
 
-def _require_equal(where: str, output: te.Tensor, found: Array, wanted: Array, seed: int) -> None:
+def _require_equal(where: str, output: te.Tensor, output_array: Array, wanted: Array, seed: int) -> None:
     """EvaluateError with the first element that differs."""
-    if found.shape != wanted.shape or found.dtype != wanted.dtype:
-        got = f"{found.dtype}{list(found.shape)}"
+    if output_array.shape != wanted.shape or output_array.dtype != wanted.dtype:
+        got = f"{output_array.dtype}{list(output_array.shape)}"
         raise EvaluateError(f"{where} must give {output.dtype}{list(output.shape)}, got {got}")
-    wrong = np.argwhere(found != wanted)
+    wrong = np.argwhere(output_array != wanted)
     if len(wrong):
         at = tuple(map(int, wrong[0]))
-        rule = f"{output.name}{list(at)} must be {wanted[at]}, by the expression of the layer, got {found[at]}"
+        rule = f"{output.name}{list(at)} must be {wanted[at]}, by the expression of the layer, got {output_array[at]}"
         raise EvaluateError(f"{where}: {rule}; {len(wrong):,} of {wanted.size:,} elements differ (seed {seed})")
 
 
@@ -135,23 +135,23 @@ def _written(extension: Extension, layer: Definition, config: Config) -> Written
         given = write(layer, config)
     except LayerError as error:
         return WrittenProgram(label, (), str(error))
-    found = tuple(given) if isinstance(given, list | tuple) else (given,)
-    if not found or not all(isinstance(item, LayerProgram) and item.program.config == config for item in found):
+    tensors = tuple(given) if isinstance(given, list | tuple) else (given,)
+    if not tensors or not all(isinstance(item, LayerProgram) and item.program.config == config for item in tensors):
         rule = f"program of {extension.name} must return a vdla.LayerProgram, or several, for the machine it is given"
         raise ExtensionError(f"{extension.place}: {rule}, got {given!r}")
-    for item in found:
+    for item in tensors:
         _require_known(f"{extension.place}: {label} must pack", item.sources, layer.inputs)
         outputs = [tensor for tensor in item.program.tensors if tensor.role == "output"]
         _require_known(f"{extension.place}: {label} must unpack", [item.result], outputs)
-    return WrittenProgram(label, found)
+    return WrittenProgram(label, tensors)
 
 
 def _require_known(rule: str, used: Iterable[te.Tensor], known: Sequence[te.Tensor | ProgramTensor]) -> None:
     """ExtensionError where a tensor is none of those that have arrays."""
     choices = [_described(item) for item in known]
     for tensor in used:
-        if (found := _described(tensor)) not in choices:
-            raise ExtensionError(f"{rule} {' or '.join(choices)}, got {found}")
+        if (text := _described(tensor)) not in choices:
+            raise ExtensionError(f"{rule} {' or '.join(choices)}, got {text}")
 
 
 def _described(tensor: te.Tensor | ProgramTensor) -> str:

@@ -81,10 +81,10 @@ class TunedSchedules:
         threads = options.get("virtual_threads", _THREADS)
         task = template_task(template, config, **{key: v for key, v in options.items() if key not in _CHOSEN})
         most = inf if threads >= _THREADS else threads
-        found = self.best(task.key, lambda point: not point or int(point["threads"]) <= most)
-        if found is None or not found.point:
+        trial = self.best(task.key, lambda point: not point or int(point["threads"]) <= most)
+        if trial is None or not trial.point:
             return {}
-        form, tiling = _choice(task, found.point)
+        form, tiling = _choice(task, trial.point)
         assert isinstance(form, TemplateForm)  # of a template's task
         self.used.append(task.name)
         changed = {key: value for key, value in form.options.items() if options.get(key) != value}
@@ -112,21 +112,21 @@ class TunedSchedules:
         on_device = grid_task(function, limits)
         models = sorted((MODEL_LIMITS, MODEL_LIMITS_CUDA), key=lambda model: model.tensor_cores != limits.tensor_cores)
         for task in (on_device, *(grid_task(function, model, costs=MODELLED) for model in models)):
-            found = self.index.confirmed(task.key) or self.best(task.key)
-            if found is not None and not found.point:  # the default tiles are the best
+            trial = self.index.confirmed(task.key) or self.best(task.key)
+            if trial is not None and not trial.point:  # the default tiles are the best
                 return None
-            if found is not None and _is_legal(on_device, found.point):
+            if trial is not None and _is_legal(on_device, trial.point):
                 self.used.append(task.key)
-                return on_device.build(found.point)
+                return on_device.build(trial.point)
         return None
 
     def mapped(self, output: te.Tensor, config: Config, name: str = "") -> MappedOperator | None:
         """The best known mapping of a plain expression, with its tiles; None if there is none."""
         task = expression_task(output, config, name)
-        found = self.best(task.key)
-        if found is None:
+        trial = self.best(task.key)
+        if trial is None:
             return None
-        form, tiling = _choice(task, found.point)
+        form, tiling = _choice(task, trial.point)
         assert isinstance(form, MappedForm)  # of an expression's task
         self.used.append(task.name)
         return replace(form.operator, tiling=tiling)

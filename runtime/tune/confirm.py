@@ -86,10 +86,10 @@ def costs_of(
     try:
         for number, point in enumerate(points):
             workers.submit(number, point)
-        found = dict(workers.take() for _ in points)
+        costs = dict(workers.take() for _ in points)
     finally:
         workers.close()
-    return [found[number].cost for number in range(len(points))]
+    return [costs[number].cost for number in range(len(points))]
 
 
 # --- in logs --------------------------------------------------------------------------------------
@@ -97,10 +97,10 @@ def costs_of(
 
 def log_confirmed(log: TuningLog, run: TaskRun, schedule: ConfirmedSchedule, task: ConfirmedTask) -> None:
     """Write the default schedule, whose point is empty, and then another one that was confirmed."""
-    own = replace(run, search=CONFIRMED, seed=0)
-    log.append(own, Trial({}, schedule.default_seconds, AGAIN.unit))
+    confirmed_run = replace(run, search=CONFIRMED, seed=0)
+    log.append(confirmed_run, Trial({}, schedule.default_seconds, AGAIN.unit))
     if schedule.point != task.default:
-        log.append(own, Trial(schedule.point, schedule.seconds, AGAIN.unit))
+        log.append(confirmed_run, Trial(schedule.point, schedule.seconds, AGAIN.unit))
 
 
 def logged_schedule(log: TuningLog, task: ConfirmedTask) -> ConfirmedSchedule | None:

@@ -91,10 +91,10 @@ class CpuMeasurer:
         works = default.call, default.candidate(point)
         if self.threads > 1:
             times = list(_rounds(works, self.rounds * _SHORTER, self.round_s / _SHORTER, clock))
-            return min(own for _, own in times) / min(usual for usual, _ in times)
+            return min(seconds for _, seconds in times) / min(usual for usual, _ in times)
         ratios: list[float] = []
-        for usual, own in _rounds(works, self.rounds, self.round_s, clock):
-            ratios.append(own / usual)
+        for usual, seconds in _rounds(works, self.rounds, self.round_s, clock):
+            ratios.append(seconds / usual)
             if ratios[0] > _HOPELESS:
                 break
         return statistics.median(ratios)
@@ -116,8 +116,8 @@ class _Default:
         """The kernel of a point, which writes the same arrays as that of the default schedule."""
         call = self._bound(point)
         call()
-        for found, expected in zip(self._outputs, self._results, strict=True):
-            check_equal(self._task.name, found, expected)
+        for output, expected in zip(self._outputs, self._results, strict=True):
+            check_equal(self._task.name, output, expected)
         return call
 
     def _bound(self, point: Point) -> BoundCall:
@@ -167,15 +167,15 @@ def _random(argument: Argument, seed: int) -> NDArray[Any]:
     return rng.integers(low, high, argument.static).astype(kind)
 
 
-def check_equal(name: str, found: NDArray[Any], expected: NDArray[Any]) -> None:
+def check_equal(name: str, output: NDArray[Any], expected: NDArray[Any]) -> None:
     """Refuse results beyond the tolerance of their dtype."""
-    if found.dtype.name not in TOLERANCES:
-        if not np.array_equal(found, expected):
-            count = np.count_nonzero(found != expected)
+    if output.dtype.name not in TOLERANCES:
+        if not np.array_equal(output, expected):
+            count = np.count_nonzero(output != expected)
             raise TuningError(f"tune {name}: results must equal those of the default schedule, got {count} others")
         return
-    largest, most = float(np.abs(expected).max()), TOLERANCES[found.dtype.name]
-    error = float(np.abs(found - expected).max()) / (largest or 1.0)
+    largest, most = float(np.abs(expected).max()), TOLERANCES[output.dtype.name]
+    error = float(np.abs(output - expected).max()) / (largest or 1.0)
     if not error <= most:
         rule = f"results must be within {most:g} of the largest"
         raise TuningError(f"tune {name}: {rule}, got a difference of {error:.2g} of it")

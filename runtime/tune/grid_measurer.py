@@ -53,10 +53,10 @@ class GridMeasurer:
         """Why the device does not run the task."""
         limits = grid_task_of(task).limits
         try:
-            found = open_grid_device(self.target).limits
+            device_limits = open_grid_device(self.target).limits
         except Error as error:
             return str(error).removeprefix(f"{self.target.partition(':')[0]}: ")
-        return "" if found == limits else f"device must have {limits}, got {found}"
+        return "" if device_limits == limits else f"device must have {limits}, got {device_limits}"
 
     def measure(self, task: TuningTask, point: Point) -> float:
         """The seconds of a point.
@@ -139,8 +139,8 @@ class _Default:
     def candidate(self, point: Point) -> _Call:
         """The kernel of a point, on the same arrays; it has run once."""
         call = _Call(self._kernel(point), self._arrays)
-        for found, expected in zip(self._downloaded(), self._results, strict=True):
-            check_equal(self._task.name, found, expected)
+        for output, expected in zip(self._downloaded(), self._results, strict=True):
+            check_equal(self._task.name, output, expected)
         return call
 
     def _kernel(self, point: Point) -> DeviceKernel:

@@ -119,8 +119,8 @@ def _confirmed(
 ) -> TunedGrid:
     """What was faster than the default tiles when measured again, or these."""
     again = replace(GridMeasurer(target), rounds=_AGAIN_ROUNDS)
-    found = confirmed_in(log, task, report.run, again, make_workers)
-    return TunedGrid(task, report, found.point, found.seconds, found.default_seconds, report.best.unit)
+    confirmed = confirmed_in(log, task, report.run, again, make_workers)
+    return TunedGrid(task, report, confirmed.point, confirmed.seconds, confirmed.default_seconds, report.best.unit)
 
 
 def _show(progress: Progress, now: TuningProgress) -> None:

@@ -117,13 +117,13 @@ def tune_into(
         TuneError: an unknown search.
         TuningError: this CPU cannot run the kernels, or the log cannot be written.
     """
-    total, found = options.trials * len(kernels), []
+    total, kernels_tuned = options.trials * len(kernels), []
     with TuningLog(log) as opened:
         for number, kernel in enumerate(kernels):
             run = _KernelRun(kernel, opened, options, partial(one_process, timeout_s=options.timeout_s))
-            found.append(run.tuned(partial(_show, progress, kernel.task.name, options.trials * number, total)))
+            kernels_tuned.append(run.tuned(partial(_show, progress, kernel.task.name, options.trials * number, total)))
     progress("done", total, total)
-    return found
+    return kernels_tuned
 
 
 def _show(progress: Progress, name: str, before: int, total: int, now: TuningProgress) -> None:

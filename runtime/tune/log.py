@@ -121,13 +121,13 @@ class TrialIndex:
 
     def confirmed(self, key: str) -> Trial | None:
         """The schedule of a CPU kernel that was confirmed last."""
-        found = (entry.trial for entry in reversed(self.of_key(key)) if entry.run.search == CONFIRMED)
-        return next(found, None)
+        trials = (entry.trial for entry in reversed(self.of_key(key)) if entry.run.search == CONFIRMED)
+        return next(trials, None)
 
     def untuned(self, key: str) -> Trial | None:
         """What a task costs without tuning, if that was measured."""
-        found = (entry.trial for entry in self.of_key(key) if entry.run.search == UNTUNED)
-        return next(found, None)
+        trials = (entry.trial for entry in self.of_key(key) if entry.run.search == UNTUNED)
+        return next(trials, None)
 
     def __len__(self) -> int:
         return sum(map(len, self.by_key.values()))
@@ -166,11 +166,11 @@ def _entries(path: Path, content: bytes) -> Iterator[LoggedTrial]:
 def _entry(where: str, line: bytes) -> LoggedTrial:
     try:
         values = json.loads(line)
-        found = values["version"]
+        version = values["version"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise TuningError(f"{where} must be a trial in JSON, got {_shown(line)}") from None
-    if found != LOG_VERSION:
-        raise TuningError(f"{where}: version of the log must be {LOG_VERSION}, got {found!r} (made by another vdla)")
+    if version != LOG_VERSION:
+        raise TuningError(f"{where}: version of the log must be {LOG_VERSION}, got {version!r} (made by another vdla)")
     try:
         return LoggedTrial(TaskRun.from_dict(values), Trial.from_dict(values), _features(values))
     except (ValueError, KeyError, TypeError):
@@ -203,7 +203,10 @@ class TuningLog:
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         except OSError as error:
-            raise TuningError(f"{path}: log must be a writable file, got {error.strerror}") from None
+            raise TuningError(
+                f"{path}: log must be a writable file, got {error.strerror}; "
+                "name a file in an existing, writable folder"
+            ) from None
         try:
             self._lock()
             self.index = TrialIndex.of(self._existing())

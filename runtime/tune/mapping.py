@@ -57,10 +57,10 @@ def explore_mappings(
     """
     if not is_int(measured) or measured < 1:
         raise MapError(f"map {name or output.name}: measured must be an integer from 1, got {measured!r}")
-    found = candidates(output, config, threads, name=name)
+    mapped = candidates(output, config, threads, name=name)
     timed: list[tuple[int, MappedOperator]] = []
     others: list[MappedOperator] = []
-    first = found.found[:measured]
+    first = mapped.found[:measured]
     for number, operator in enumerate(first):
         progress(str(operator.mapping), number, len(first))
         if (equal := _equal(operator, timed)) is not None:
@@ -70,8 +70,8 @@ def explore_mappings(
         else:
             others.append(operator)
     timed.sort(key=_cost)
-    operators = (*(operator for _, operator in timed), *others, *found.found[measured:])
-    return MappingReport(operators, tuple(cycles for cycles, _ in timed), found.refused, found.others)
+    operators = (*(operator for _, operator in timed), *others, *mapped.found[measured:])
+    return MappingReport(operators, tuple(cycles for cycles, _ in timed), mapped.refused, mapped.others)
 
 
 def _equal(operator: MappedOperator, timed: _Timed) -> MappedOperator | None:

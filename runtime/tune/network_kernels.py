@@ -56,8 +56,8 @@ def network_kernels(
         key = _key(graph, target)
         if key:
             uses.setdefault(key, []).append(graph)
-    found = [_kernel(f"kernel {number}", same, target, threads) for number, same in enumerate(uses.values(), 1)]
-    return sorted(found, key=lambda kernel: -kernel.uses * kernel.macs)
+    tasks = [_kernel(f"kernel {number}", same, target, threads) for number, same in enumerate(uses.values(), 1)]
+    return sorted(tasks, key=lambda kernel: -kernel.uses * kernel.macs)
 
 
 def _check_extents(graph: Graph) -> None:

@@ -110,7 +110,12 @@ def _of_program(task: KnobTask, report: TuningReport) -> TunedKnobs:
 
 def _of_kernel(task: KnobTask, report: TuningReport, log: TuningLog) -> TunedKnobs:
     """What was confirmed to be faster than the first values, or these."""
-    found = confirmed_in(log, task, report.run)
+    confirmed = confirmed_in(log, task, report.run)
     return TunedKnobs(
-        found.point, task.build(found.point), found.seconds, found.default_seconds, report.best.unit, report
+        confirmed.point,
+        task.build(confirmed.point),
+        confirmed.seconds,
+        confirmed.default_seconds,
+        report.best.unit,
+        report,
     )

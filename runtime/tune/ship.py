@@ -18,8 +18,8 @@ from vdla.support.atomic import write_text
 def shipped_text(index: TrialIndex) -> str:
     """The lines, by machine and operator; tasks without a success have none."""
     best = [min(entries, key=lambda entry: entry.trial.cost) for entries in index.by_key.values()]
-    found = [entry for entry in best if entry.trial.ok]
-    return "".join(f"{_line(entry)}\n" for entry in sorted(found, key=_order))
+    successful = [entry for entry in best if entry.trial.ok]
+    return "".join(f"{_line(entry)}\n" for entry in sorted(successful, key=_order))
 
 
 def _order(entry: LoggedTrial) -> tuple[str, str, int]:

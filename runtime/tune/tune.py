@@ -136,8 +136,8 @@ class _Loop:
         """Take up what the log has of the task."""
         entries = [] if self.log is None else logged(self.log, self.task)
         self.known = {_spelling(entry.trial.point): entry.trial for entry in entries}
-        own = (self.run.search, self.run.seed)
-        others = [entry.trial for entry in entries if (entry.run.search, entry.run.seed) != own]
+        source = (self.run.search, self.run.seed)
+        others = [entry.trial for entry in entries if (entry.run.search, entry.run.seed) != source]
         if others:
             self.search.tell([trial.point for trial in others], [trial.cost for trial in others])
 
@@ -175,9 +175,9 @@ class _Loop:
             if self.log is not None:
                 self.log.append(self.run, trial, self._features(trial.point))
             self._show()
-        found = [self.ended[number] for number in numbers]
-        self.told += found
-        self.search.tell(points, [trial.cost for trial in found])
+        trials = [self.ended[number] for number in numbers]
+        self.told += trials
+        self.search.tell(points, [trial.cost for trial in trials])
         self.batches.popleft()
         self._show()
 

@@ -135,10 +135,10 @@ class Engine:
     def _extension(self, plug_in: PlugIn, row: Ints, uops: Ints) -> None:
         m = self.buffers
         src, wgt = (m.port(port) for port in (plug_in.src, plug_in.wgt))
-        own = [isa_of(self.config).col[f"{plug_in.name}.{field.name}"] for field in plug_in.fields]
+        columns = [isa_of(self.config).col[f"{plug_in.name}.{field.name}"] for field in plug_in.fields]
         states = [m.state(port) for port in plug_in.states]
         extension_kernel(plug_in)(
-            row, uops, src, wgt, row[own], m.acc, m.scl, m.out, m.raw, self.config.out_bits, *states
+            row, uops, src, wgt, row[columns], m.acc, m.scl, m.out, m.raw, self.config.out_bits, *states
         )
 
     def _stage(self, stage: PlugInStage, row: Ints, uops: Ints) -> None:

@@ -82,20 +82,20 @@ def _slices(program: Program, stats: RunStats) -> Iterator[_Event]:
     rows, isa = program.columns.tolist(), isa_of(program.config)
     times = zip(stats.starts.tolist(), stats.ends.tolist(), stats.dispatches.tolist(), strict=True)
     for k, (row, (start, end, dispatch)) in enumerate(zip(rows, times, strict=True)):
-        found = isa.format_at(row)
-        named = zip(found.values, found.value_columns, strict=True)
+        encoding = isa.format_at(row)
+        named = zip(encoding.values, encoding.value_columns, strict=True)
         fields: dict[str, Any] = {slot.field.name: row[column] for slot, column in named if row[column]}
         source = int(program.source_of[k])
         if source >= 0:
             fields["line"] = program.source_lines[source].strip()
-        name = _name(found, fields)
+        name = _name(encoding, fields)
         yield _slice(row[COL["unit"]], name, start, end + 1 - start, {"index": k, **fields})
         yield _slice(_FETCH_TRACK, f"dispatch {k}", dispatch, 1, {"index": k})
 
 
-def _name(found: Format, fields: dict[str, Any]) -> str:
-    if found.code != Opcode.LOAD:
-        return found.name
+def _name(encoding: Format, fields: dict[str, Any]) -> str:
+    if encoding.code != Opcode.LOAD:
+        return encoding.name
     return f"LOAD {('inp', 'wgt', 'scl', 'uop', 'acc')[fields.get('buffer', 0)]}"
 
 

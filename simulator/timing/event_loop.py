@@ -203,8 +203,8 @@ def _end(table: Ints, times: Ints, state: Ints, unit: Int) -> bool:
 
 
 @inline_helper
-def _burst(left: Int, address: Int, params: Ints) -> Int:
-    return min(left, min(params[P_BURST], params[P_PAGE] - address % params[P_PAGE]))
+def _burst(remaining: Int, address: Int, params: Ints) -> Int:
+    return min(remaining, min(params[P_BURST], params[P_PAGE] - address % params[P_PAGE]))
 
 
 @inline_helper
@@ -277,10 +277,10 @@ def _settle(
 def _fetch_request(table: Ints, times: Ints, state: Ints, params: Ints) -> tuple[Int, Int]:
     """(the first cycle in which fetch requests its next burst, or FAR; its beats)."""
     beats = state[F_BEATS]
-    left = len(table) * params[P_WORD] - beats
-    if left == 0:
+    remaining = len(table) * params[P_WORD] - beats
+    if remaining == 0:
         return FAR, 0
-    n = _burst(left, params[P_STREAM] + beats, params)
+    n = _burst(remaining, params[P_STREAM] + beats, params)
     needed = (beats + n - params[P_FETCH_BUFFER] + params[P_WORD] - 1) // params[P_WORD]
     if needed <= 0:
         return state[F_GRANT] + 1, n

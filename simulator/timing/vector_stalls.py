@@ -69,11 +69,11 @@ def load_uops(program: Program, row: Ints, tensor: int, uops: Ints) -> None:
 
 def _load_uops(config: Config, row: Ints, table: Bytes, uops: Ints) -> None:
     """Execute a LOAD of micro-ops from these bytes; those beyond the buffer are ignored."""
-    places, found = [np.zeros(0, np.intp)], [np.zeros((0, config.uop_entry_bytes), np.uint8)]
+    places, contents = [np.zeros(0, np.intp)], [np.zeros((0, config.uop_entry_bytes), np.uint8)]
     for sram, entries in _rows_of_uops(config, row, table):
         places.append(np.arange(sram, sram + len(entries)))
-        found.append(entries)
-    uops[np.concatenate(places)] = uop_columns(config, np.concatenate(found))
+        contents.append(entries)
+    uops[np.concatenate(places)] = uop_columns(config, np.concatenate(contents))
 
 
 def _rows_of_uops(config: Config, row: Ints, table: Bytes) -> Iterator[tuple[int, Bytes]]:

@@ -77,8 +77,8 @@ class AccessWalk:
         if problems:
             return []
         self.findings += self._visit_states(index, row)
-        found = [(-1, access) for access in self.footprints.accesses(row, self.kernel(row))]
-        return self._in_dram(index, row) + found
+        accesses = [(-1, access) for access in self.footprints.accesses(row, self.kernel(row))]
+        return self._in_dram(index, row) + accesses
 
     def problems(self, index: int, row: Row) -> list[Finding]:
         """The findings about an instruction; a LOAD of micro-ops is executed."""

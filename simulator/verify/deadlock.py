@@ -22,9 +22,9 @@ def token_findings(program: Program, run: TokenRun) -> Iterator[Finding]:
     if not run.complete(len(program)):
         yield _deadlock(program, run)
         return
-    for queue, left in enumerate(run.tokens):
-        if left:
-            yield _unbalanced(program, run, queue, left)
+    for queue, tokens in enumerate(run.tokens):
+        if tokens:
+            yield _unbalanced(program, run, queue, tokens)
 
 
 def _deadlock(program: Program, run: TokenRun) -> Finding:
@@ -97,12 +97,12 @@ def _node(node: int) -> str:
 # --- leftover tokens ------------------------------------------------------------------------------
 
 
-def _unbalanced(program: Program, run: TokenRun, queue: int, left: int) -> Finding:
+def _unbalanced(program: Program, run: TokenRun, queue: int, tokens: int) -> Finding:
     last, name = run.last_push[queue], QUEUES[queue].name
     producer, consumer = QUEUES[queue].producer.label, QUEUES[queue].consumer.label
     return Finding(
         kind=Kind.UNBALANCED,
-        message=f"{name} must be empty at the end, got {left} token{'s' * (left > 1)} that {consumer} never pops, "
+        message=f"{name} must be empty at the end, got {tokens} token{'s' * (tokens > 1)} that {consumer} never pops, "
         f"the last from {instruction_name(program, last)}",
         instructions=(last,),
         units=(producer, consumer),

@@ -72,7 +72,7 @@ class _Run:
         self.dispatched = 0
         self.ended = 0
         self.commands: list[list[int]] = [[] for _ in Unit]
-        self.taken = [0] * UNITS  # commands taken from each queue
+        self.heads = [0] * UNITS  # commands that left each queue
         self.running = [NEVER] * UNITS
         self.clock = [ORIGIN] * UNITS
         self.clocks: list[Clock] = [ORIGIN] * len(columns)
@@ -93,7 +93,7 @@ class _Run:
         start = self.dispatched
         while self.dispatched < len(self.units):
             unit = self.units[self.dispatched]
-            if len(self.commands[unit]) - self.taken[unit] >= MIN_COMMAND_DEPTH:
+            if len(self.commands[unit]) - self.heads[unit] >= MIN_COMMAND_DEPTH:
                 break
             self.commands[unit].append(self.dispatched)
             self.dispatched += 1
@@ -106,9 +106,9 @@ class _Run:
         return len(self.queues[queue]) - self.popped[queue]
 
     def _start(self, unit: int) -> bool:
-        if self.taken[unit] == len(self.commands[unit]):
+        if self.heads[unit] == len(self.commands[unit]):
             return False
-        index = self.commands[unit][self.taken[unit]]
+        index = self.commands[unit][self.heads[unit]]
         wanted = self.pops[unit][index]
         if any(self._tokens(queue) == 0 for queue in wanted):
             return False
@@ -118,7 +118,7 @@ class _Run:
             clock = tuple(map(max, clock, token))
             self.popped[queue] += 1
         self.clock[unit] = self.clocks[index] = clock
-        self.taken[unit] += 1
+        self.heads[unit] += 1
         self.running[unit] = index
         self.order.append(index)
         return True
@@ -155,9 +155,9 @@ class _Run:
         if index != NEVER:
             full = [queue for queue in self.pushes[unit][index] if self._tokens(queue) >= MIN_TOKEN_DEPTH]
             return [Wait(unit, index, queue, True, QUEUES[queue].consumer) for queue in full]
-        if self.taken[unit] == len(self.commands[unit]):
+        if self.heads[unit] == len(self.commands[unit]):
             return []
-        index = self.commands[unit][self.taken[unit]]
+        index = self.commands[unit][self.heads[unit]]
         empty = [queue for queue in self.pops[unit][index] if self._tokens(queue) == 0]
         return [Wait(unit, index, queue, False, QUEUES[queue].producer) for queue in empty]
 

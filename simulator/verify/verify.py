@@ -47,8 +47,8 @@ def verify(program: Program, config: Config | None = None) -> Verdict:
         return _with(empty, (), warnings)
     accesses = program_accesses(program)
     races = RaceCheck(program, accesses, run)
-    found = [*accesses.findings, *token_findings(program, run), *races.findings()]
-    return _with(empty, found, () if found else tuple(races.warnings()))
+    findings = [*accesses.findings, *token_findings(program, run), *races.findings()]
+    return _with(empty, findings, () if findings else tuple(races.warnings()))
 
 
 _VERIFIED: OrderedDict[str, None] = OrderedDict()
@@ -65,9 +65,9 @@ def require_verified(program: Program) -> None:
         _VERIFIED.popitem(last=False)
 
 
-def _with(verdict: Verdict, found: Iterable[Finding], warnings: tuple[Finding, ...] = ()) -> Verdict:
+def _with(verdict: Verdict, new_findings: Iterable[Finding], warnings: tuple[Finding, ...] = ()) -> Verdict:
     by_kind: dict[Kind, list[Finding]] = {}
-    for finding in sorted(found, key=lambda finding: finding.instructions):
+    for finding in sorted(new_findings, key=lambda finding: finding.instructions):
         by_kind.setdefault(finding.kind, []).append(finding)
     kept = tuple(finding for kind in Kind for finding in islice(by_kind.get(kind, ()), _MOST_OF_A_KIND))
     more = sum(len(findings) for findings in by_kind.values()) - len(kept)

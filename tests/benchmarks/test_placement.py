@@ -53,4 +53,4 @@ def test_the_printed_time_of_a_layer_on_the_cpu_is_that_of_its_reason() -> None:
     choice = choose(graph, config, candidates(graph, config), FAST)
     assert choice.decisions["y"].device == "cpu"
     printed = printed_time(graph, config, choice, alone=1.0).printed
-    assert f"got {1e3 * printed:.3g} ms there" in choice.decisions["y"].reason
+    assert f"got {1e3 * printed:.3g} ms on the accelerator" in choice.decisions["y"].reason

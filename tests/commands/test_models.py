@@ -58,7 +58,7 @@ def test_compile_says_where_everything_runs(digits: Path, tmp_path: Path, capsys
 def test_a_model_wholly_on_the_cpu_says_why(digits: Path, tmp_path: Path, capsys: Capture) -> None:
     text = said(capsys, "compile", str(digits / "digits.onnx"), "-o", str(tmp_path / "m.vdla"))
     assert "digits runs wholly on the CPU" in text
-    reason = "on the accelerator it must compute in integers; it is not quantised"
+    reason = "on the accelerator it must be quantised"
     change = "quantisation, as with --calibration FILE"
     assert re.search(rf"^  \d+ operators: {reason}; to change it: {change}$", text, re.MULTILINE)
 
@@ -80,10 +80,10 @@ def test_the_cause_of_a_model_in_numpy_is_said_once_with_the_option(tmp_path: Pa
 def test_explain_says_which_option_moves_an_operator(model: str, capsys: Capture) -> None:
     lines = said(capsys, "explain", model).splitlines()
     moved = [line.partition(" on vdla: ")[2] for line in lines if " on vdla: " in line]
-    times = r"([\d.]+) ms there, ([\d.]+) ms on the board's cortex-a9"
+    times = r"([\d.]+) ms on the accelerator, ([\d.]+) ms on the board's cortex-a9"
     region = (
-        r"less time in all: [\d.]+ ms there and [\d.]+ ms to hand over, [\d.]+ ms on the board's cortex-a9, "
-        r"with the 8 operators of its region"
+        r"less time in all: [\d.]+ ms on the accelerator and [\d.]+ ms for packing, "
+        r"[\d.]+ ms on the board's cortex-a9, with the 8 operators of its region"
     )
     ends = "; to change it: --place NODE=cpu"
     own = [re.fullmatch(times + ends, line) for line in moved]
@@ -134,9 +134,9 @@ def test_a_float_model_is_never_silently_on_the_cpu(digits: Path, tmp_path: Path
     assert "Nothing is quantised" not in said(capsys, *words, "--target", "host")
 
 
-@pytest.mark.parametrize(("name", "what"), [("m.tflite", "a TensorFlow Lite model"), ("m.pt2", "a program of torch")])
+@pytest.mark.parametrize(("name", "what"), [("m.h5", "a Keras model"), ("m.pt2", "a program of torch")])
 def test_models_of_other_formats_are_named(name: str, what: str, capsys: Capture) -> None:
-    assert f"must be an .onnx file, got {what}" in refused(capsys, "compile", name)
+    assert f"must be an .onnx or a .tflite file, got {what}" in refused(capsys, "compile", name)
 
 
 def test_an_unknown_pass_is_refused(digits: Path, capsys: Capture) -> None:
@@ -235,7 +235,7 @@ def test_explain_gives_a_reason_for_every_operator(model: str, capsys: Capture) 
     assert all(count > 0 for count in cycles)
     text = said(capsys, "explain", model)
     assert document["summary"] in text
-    rule = "on the accelerator it must compute; it converts between floats and integers only"
+    rule = "on the accelerator it must compute, not only convert between floats and integers"
     assert f"image_quantise, logits_dequantise on cpu: {rule}" in text
     source = "the board's cortex-a9 (data sheet of a core at 650 MHz, 40 % of its peak)"
     assert f"Times of the CPU are estimates for {source}; no board was measured, so their error is unknown." in text

@@ -143,22 +143,25 @@ def test_compile_writes_the_program_and_the_schedule(tmp_path: Path, capsys: Cap
 def test_compile_lists_its_operators(capsys: Capture) -> None:
     assert main(["compile", "--list"]) == OK
     text = capsys.readouterr().out
-    assert "conv2d\n  height=N width=N in_channels=N out_channels=N kernel=N\n  [batch=1] [strides=1] " in text
-    assert "pool2d\n  kind=max|average height=N " in text
+    assert "conv2d\n  height=N width=N kernel=N in_channels=N out_channels=N\n  [batch=1] [strides=1] " in text
+    assert "pool2d\n  height=N width=N kernel=N channels=N kind=max|average\n" in text
     assert "such as kernel=1x3" in text
     assert max(map(len, text.splitlines())) < 80
     assert "layers\n  C1 C2 " in text
 
 
-@pytest.mark.parametrize(("key", "words"), templates.CHOICES.items())
-def test_every_operator_and_option_of_the_list_is_accepted(key: str, words: str, tmp_path: Path) -> None:
-    name = "pool2d" if key == "kind" else "conv2d"
-    shape = {"height": 5, "width": 6, "channels": 8, "in_channels": 6, "out_channels": 8, "kernel": 3, "kind": "max"}
-    known = templates.template_keys(templates.templates()[name])
-    for word in words.split("|"):
-        given = {option: value for option, value in {**shape, key: word}.items() if option in known}
-        settings = [f"{option}={value}" for option, value in given.items()]
-        assert main(["compile", name, "--preset", "tiny", "-o", str(tmp_path / "p.vdla"), "--shape", *settings]) == OK
+@pytest.mark.parametrize("name", templates.templates())
+def test_every_operator_and_word_of_the_list_is_accepted(name: str, tmp_path: Path) -> None:
+    required, optional = templates.described(templates.templates()[name])
+    choices = [option.strip("[]").split("=") for option in (*required, *optional) if "|" in option]
+    base = [option.replace("=N", "=3") for option in required if "|" not in option]
+    kinds = [option.split("|")[0] for option in required if "|" in option]
+    for key, words in choices:
+        for word in words.split("|"):
+            others = [kind for kind in kinds if not kind.startswith(f"{key}=")]
+            settings = [*base, *others, f"{key}={word}"]
+            path = str(tmp_path / "p.vdla")
+            assert main(["compile", name, "--preset", "tiny", "-o", path, "--shape", *settings]) == OK
 
 
 def test_compile_says_when_fewer_threads_run(tmp_path: Path, capsys: Capture) -> None:
@@ -186,7 +189,7 @@ def test_compile_takes_a_pair_where_rows_and_columns_differ(tmp_path: Path) -> N
         (("conv2d", "--shape", "kernel=3x"), "compile conv2d: kernel must be integers joined by x, got '3x'"),
         (("conv2d", "--shape", "heigth=3"), "compile conv2d: key must be one of batch, height, width, "),
         (("conv2d", "--shape", "raw=1"), "compile conv2d: raw must be yes or no, got '1'"),
-        (("pool2d", "--shape", "height=4"), "compile pool2d: shape must give kind, width, channels, kernel, got none "),
+        (("pool2d", "--shape", "height=4"), "compile pool2d: shape must give width, kernel, channels, kind, got none "),
         (("C2", "--shape", "height=3"), "compile C2: --shape must be left out for a named layer, got height=3"),
         (("conv2d", *SMALL, "strides=0"), "conv2d: strides must be one or two integers >= 1, got 0"),
     ],
@@ -338,7 +341,7 @@ def test_bench_lists_benchmarks_and_refuses_unknown_ones(capsys: Capture) -> Non
     names = (
         "area, board, chain, compile, coverage, cpu, equality, evaluate, features, fusion, fuzz, gpu, hostile, layers, "
         "map, memory, messages, mutants, network, network_cpu, onnx, placement, quantise, rtl, rtl_mutants, "
-        "simulator, tune"
+        "simulator, tflite, tune"
     )
     assert complaint(capsys, "bench", "nope") == f"bench: name must be one of {names}, got nope"
 

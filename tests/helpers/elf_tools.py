@@ -50,7 +50,7 @@ def linked(
 
     `symbols` has the addresses of what the object does not define. Zeros stand where no section is.
     """
-    sections = layout.found.sections
+    sections = layout.elf.sections
     (folder / "object.o").write_bytes(content)
     _keep_equal_constants(folder, target, [one.name for one in sections.values()])
     if target == "cortex-a9":

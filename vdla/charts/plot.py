@@ -170,8 +170,8 @@ def _placed(plot: Plot, labels: Iterable[ChartLabel], covered: list[_Box]) -> It
     for label in labels:
         width = _WIDTHS[label.class_] * len(label.text)
         for x, y, anchor in label.places:
-            left = x - _ANCHORS[anchor] * width
-            box = (left, y - _ABOVE, left + width, y + _BELOW)
+            x_left = x - _ANCHORS[anchor] * width
+            box = (x_left, y - _ABOVE, x_left + width, y + _BELOW)
             if _holds(plot, box) and not any(_meet(box, other) for other in covered):
                 covered.append(box)
                 yield chart_text(x, y, label.text, f"{label.class_} name".strip(), anchor)

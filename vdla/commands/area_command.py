@@ -101,9 +101,9 @@ def _show_path(what: str, path: LogicPath) -> None:
 def _paths(result: Area, count: int) -> Table:
     """The longest paths, each to another register."""
     shown = table("longest paths", "clocks", "ns", "levels", "from", "to", "cells (loads)")
-    found = [(clocks, path) for clocks, paths in result.paths.paths.items() for path in paths]
-    found += [(kind, path) for kind in ("inputs", "outputs") for path in getattr(result.paths, kind)]
-    for clocks, path in sorted(found, key=lambda one: -one[1].estimate_ns)[:count]:
+    all_paths = [(clocks, path) for clocks, paths in result.paths.paths.items() for path in paths]
+    all_paths += [(kind, path) for kind in ("inputs", "outputs") for path in getattr(result.paths, kind)]
+    for clocks, path in sorted(all_paths, key=lambda one: -one[1].estimate_ns)[:count]:
         ends = (path.start, path.end, " ".join(path.cells))
         shown.add_row(clocks, f"{path.estimate_ns:.2f}", str(path.levels), *ends)
     return shown

@@ -128,13 +128,13 @@ def _open(name: str, config: Config, arguments: argparse.Namespace, memory_bytes
 
 def _show(comparison: Comparison) -> None:
     """The first instruction that differs, and a table of the instructions around it."""
-    found = comparison.first_difference
-    if found is None:
+    difference = comparison.first_difference
+    if difference is None:
         return
     console, program = output(), comparison.program
     console.print()
-    console.print(f"instruction {found.instruction}: {_text(program, found.instruction)}", soft_wrap=True)
-    line = int(program.source_of[found.instruction])
+    console.print(f"instruction {difference.instruction}: {_text(program, difference.instruction)}", soft_wrap=True)
+    line = int(program.source_of[difference.instruction])
     if line >= 0:
         console.print(f"from: {program.source_lines[line].strip()}", soft_wrap=True)
     console.print()
@@ -151,17 +151,17 @@ def _neighbourhood(comparison: Comparison) -> Any:  # noqa: ANN401  a table of r
     from vdla.hardware.isa import COL, Unit, isa_of
     from vdla.simulator.stats.times import EVENTS, latest_instructions
 
-    found, program = comparison.first_difference, comparison.program
-    assert found is not None
+    difference, program = comparison.first_difference, comparison.program
+    assert difference is not None
     one, other = (side.times for side in comparison.runs)
-    cycle = min(cycle for cycle in found.cycles if cycle >= 0)
+    cycle = min(cycle for cycle in difference.cycles if cycle >= 0)
     names = "/".join(side.device for side in comparison.runs)
     listing = table(f"up to cycle {cycle}, {names} where they differ", "", "unit", "opcode", *EVENTS)
-    for k in latest_instructions(one, found.instruction, cycle, _NEIGHBOURS):
+    for k in latest_instructions(one, difference.instruction, cycle, _NEIGHBOURS):
         row = program.columns[k]
         cells = [_cycles(int(ours[k]), int(theirs[k])) for ours, theirs in zip(one, other, strict=True)]
         unit, opcode = Unit(int(row[COL["unit"]])).name.lower(), isa_of(program.config).format_at(row).name
-        listing.add_row(str(k), unit, opcode, *cells, style="bold" if k == found.instruction else None)
+        listing.add_row(str(k), unit, opcode, *cells, style="bold" if k == difference.instruction else None)
     return listing
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import FINDING, OK, CommandError
-from vdla.commands.compile_model import FOR_MODELS, SUFFIX, add_model_arguments, best_known, compile_model
+from vdla.commands.compile_model import FOR_MODELS, add_model_arguments, best_known, compile_model
 from vdla.commands.console import progress
 from vdla.commands.machine_options import add_machine_arguments, machine
 from vdla.commands.options import add_options, refuse
 from vdla.support.atomic import write_text
-from vdla.support.file_kind import described, file_kind, unreadable
+from vdla.support.file_kind import MODEL_SUFFIXES, described, file_kind, unreadable
 from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ or HxW, such as kernel=1x3; pads also takes TOPxLEFTxBOTTOMxRIGHT."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The operator, the machine, the files."""
-    text = "a MODEL.onnx, a template, or a layer such as C6 or D3"
+    text = "a MODEL.onnx or MODEL.tflite, a template, or a layer such as C6 or D3"
     add_options(parser, {"operator OPERATOR": text}, _names, nargs="?")
     text = "the template's options, kernel=1x3; of a model, shapes of inputs, x=1x3x48x192"
     add_options(parser, {"--shape KEY=N...": text}, action="extend")
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Compile, verify, then write."""
     if arguments.list:
         return _list()
-    if (arguments.operator or "").lower().endswith(SUFFIX):
+    if (arguments.operator or "").lower().endswith(MODEL_SUFFIXES):
         return compile_model(arguments)
     _refuse_other_files(arguments.operator or "")
     _take_target(arguments)
@@ -125,7 +125,7 @@ def _refuse_other_files(name: str) -> None:
     path = Path(name)
     content = path.read_bytes()[:16] if path.is_file() else None
     if path.is_file() or file_kind(name) is not None:
-        raise CommandError(f"compile: the model must be an .onnx file, got {described(name, content)}")
+        raise CommandError(f"compile: the model must be an .onnx or a .tflite file, got {described(name, content)}")
     if path.suffix:
         raise CommandError(f"compile: {unreadable(path, FileNotFoundError())}")
 

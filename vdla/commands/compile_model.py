@@ -38,7 +38,6 @@ def best_known(source: str | None) -> Iterator[TunedSchedules]:
         yield schedules
 
 
-SUFFIX = ".onnx"
 FOR_OPERATORS = ("schedule",)
 """Options that a model does not have, by their destination."""
 FOR_MODELS = ("target", "cpu", "gpu", "calibration", "method", "float", "place", "extent", "print_after")

@@ -77,9 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     findings = []
     for title, look in sections:
-        found = look()
-        _show(title, found)
-        findings += found
+        all_findings = look()
+        _show(title, all_findings)
+        findings += all_findings
     return OK if all(finding.healthy for finding in findings) else FINDING
 
 
@@ -101,21 +101,21 @@ def _installed() -> list[DoctorFinding]:
     from vdla.support.version import version_text
 
     python = DoctorFinding("python", platform.python_version(), sys.version_info >= (3, 10))
-    own = [python, DoctorFinding("vdla", version_text()), _command()]
-    return [*own, *(_needed(requirement) for requirement in _requirements(""))]
+    packages = [python, DoctorFinding("vdla", version_text()), _command()]
+    return [*packages, *(_needed(requirement) for requirement in _requirements(""))]
 
 
 def _command() -> DoctorFinding:
     """The script of this installation, and whether `vdla` alone runs it."""
-    script, found = Path(sysconfig.get_path("scripts")) / "vdla", shutil.which("vdla")
+    script, command = Path(sysconfig.get_path("scripts")) / "vdla", shutil.which("vdla")
     if not script.exists():
         return DoctorFinding("command", "python -m vdla", advice="not installed as vdla: pip install -e .")
-    if found is None:
+    if command is None:
         activate = script.with_name("activate")
         how = f"source {_from_here(activate)}" if activate.exists() else f"add {script.parent}"
         return DoctorFinding("command", str(script), advice=f"not on PATH: {how}")
-    if not script.samefile(found):
-        return DoctorFinding("command", str(script), advice=f"PATH has another one first: {found}")
+    if not script.samefile(command):
+        return DoctorFinding("command", str(script), advice=f"PATH has another one first: {command}")
     return DoctorFinding("command", str(script))
 
 
@@ -224,8 +224,8 @@ def _cuda() -> list[DoctorFinding]:
 
 
 def _tools() -> list[DoctorFinding]:
-    found = {name: shutil.which(name) for name in ("g++", "make", "perl")}
-    missing = [name for name, path in found.items() if path is None]
+    tools = {name: shutil.which(name) for name in ("g++", "make", "perl")}
+    missing = [name for name, path in tools.items() if path is None]
     state = f"missing {', '.join(missing)}" if missing else "g++, make and perl found"
     advice = "apt-get install g++ make perl" if missing else ""
     return [DoctorFinding("tools of the rtl extra", state, advice=advice), _rtl(), _waveforms()]

@@ -90,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
             best = "none so far" if now.best is None else f"best {now.best.cost:,.0f} cycles"
             show(best, now.done, now.total)
 
-        found = explore(
+        exploration = explore(
             base,
             layers,
             values,
@@ -104,7 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
             name=name,
             show=shown,
         )
-    _write(arguments, found)
+    _write(arguments, exploration)
     return OK
 
 

@@ -16,9 +16,9 @@ _REASONS = 4  # shown, without --all
 FIGURES = ("cycles", "frames/s", "LUT", "DSP", "BRAM", "URAM", "area")
 
 
-def columns_of(found: Exploration) -> list[str]:
+def columns_of(exploration: Exploration) -> list[str]:
     """The fields of the sweep, then the figures."""
-    return [*found.machines[0].point, *FIGURES]
+    return [*exploration.machines[0].point, *FIGURES]
 
 
 def machine_cells(machine: ExploredMachine) -> list[str]:
@@ -36,44 +36,44 @@ def _shown(value: object) -> str:
     return str(value).rpartition("/")[2]
 
 
-def show_exploration(found: Exploration, everything: bool) -> None:
+def show_exploration(exploration: Exploration, everything: bool) -> None:
     """Print the front, or all machines with `everything`; then the reasons."""
     console = output()
-    head, *others = columns_of(found)
-    listing = table(f"{found.name} on {found.part.name}: the Pareto front", head, *others)
-    for machine in found.front:
+    head, *others = columns_of(exploration)
+    listing = table(f"{exploration.name} on {exploration.part.name}: the Pareto front", head, *others)
+    for machine in exploration.front:
         listing.add_row(*machine_cells(machine))
     console.print(listing)
-    rest = [machine for machine in found.measured if machine not in found.front]
+    rest = [machine for machine in exploration.measured if machine not in exploration.front]
     if everything and rest:
         listing = table("\nmachines that another one beats", head, *others)
         for machine in rest:
             listing.add_row(*machine_cells(machine))
         console.print(listing)
     console.print()
-    for line in notes_of_exploration(found):
+    for line in notes_of_exploration(exploration):
         console.print(line, soft_wrap=True)
-    _show_reasons(found, everything)
+    _show_reasons(exploration, everything)
 
 
-def notes_of_exploration(found: Exploration) -> Iterator[str]:
+def notes_of_exploration(exploration: Exploration) -> Iterator[str]:
     """What was tried, and how far the figures can be trusted."""
-    tried, front, rejected = len(found.measured), len(found.front), len(found.rejected)
-    yield f"{len(found.machines)} machines: {tried} measured, {front} of them on the front, {rejected} rejected"
-    if any(machine.area is not None and not machine.area.synthesised for machine in found.measured):
+    tried, front, rejected = len(exploration.measured), len(exploration.front), len(exploration.rejected)
+    yield f"{len(exploration.machines)} machines: {tried} measured, {front} of them on the front, {rejected} rejected"
+    if any(machine.area is not None and not machine.area.synthesised for machine in exploration.measured):
         yield f"areas by the model: LUTs within {100 * LUT_ERROR:.0f} %; vdla area synthesises a machine"
-    partial = [machine for machine in found.measured if machine.area is not None and not machine.area.complete]
+    partial = [machine for machine in exploration.measured if machine.area is not None and not machine.area.complete]
     if partial:
         yield f"+ at {len(partial)} machines: and what their extensions add, which the model does not know"
 
 
-def reasons_against(found: Exploration) -> Counter[str]:
+def reasons_against(exploration: Exploration) -> Counter[str]:
     """How many machines were rejected for each reason."""
-    return Counter(machine.reason for machine in found.rejected)
+    return Counter(machine.reason for machine in exploration.rejected)
 
 
-def _show_reasons(found: Exploration, everything: bool) -> None:
-    reasons = reasons_against(found).most_common()
+def _show_reasons(exploration: Exploration, everything: bool) -> None:
+    reasons = reasons_against(exploration).most_common()
     shown = reasons if everything else reasons[:_REASONS]
     for reason, count in shown:
         output().print(f"rejected {count}: {reason}", soft_wrap=True)
@@ -81,12 +81,12 @@ def _show_reasons(found: Exploration, everything: bool) -> None:
         output().print(f"and {len(reasons) - len(shown)} more reasons (--all)")
 
 
-def report_of_exploration(found: Exploration) -> dict[str, Any]:
+def report_of_exploration(exploration: Exploration) -> dict[str, Any]:
     """As JSON-compatible values; what a machine does not have is null."""
     return {
-        "layers": found.name,
-        "machine": found.base.name,
-        "part": found.part.name,
+        "layers": exploration.name,
+        "machine": exploration.base.name,
+        "part": exploration.part.name,
         "lut_error": LUT_ERROR,
         "machines": [
             {
@@ -97,9 +97,9 @@ def report_of_exploration(found: Exploration) -> dict[str, Any]:
                 "synthesised": machine.area is not None and machine.area.synthesised,
                 "complete": machine.area is not None and machine.area.complete,
                 "clock_mhz": None if machine.area is None else machine.area.clock_mhz,
-                "front": machine in found.front,
+                "front": machine in exploration.front,
                 "rejected": machine.reason or None,
             }
-            for machine in found.machines
+            for machine in exploration.machines
         ],
     }

@@ -13,6 +13,7 @@ from vdla.commands.files import calibration_data
 from vdla.commands.model_shapes import shapes_of
 from vdla.commands.named_operators import returned_by
 from vdla.commands.options import add_options, refuse
+from vdla.support.file_kind import MODEL_SUFFIXES
 from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
@@ -21,14 +22,12 @@ if TYPE_CHECKING:
     from vdla.runtime.studies.accuracy import AccuracyJob
     from vdla.runtime.studies.layers import EvaluatedLayer
 
-SUFFIX = ".onnx"
-
 
 def add_layer_arguments(parser: argparse.ArgumentParser) -> None:
     """--layers and --model."""
     options = {
         "--layers LAYER...": "such as C5, D1-D9, or FILE.py:NAME (default C1-C12 D1-D9)",
-        "--model NAME": "a network of vdla networks, or MODEL.onnx",
+        "--model NAME": "a network of vdla networks, MODEL.onnx or MODEL.tflite",
     }
     add_options(parser.add_mutually_exclusive_group(), options, default=None)
     add_options(parser, {"--shape NAME=NxN...": "shapes of inputs of MODEL.onnx: x=1x3x48x192"}, action="extend")
@@ -46,9 +45,9 @@ def chosen_layers(command: str, arguments: argparse.Namespace) -> list[Evaluated
         return _of_model(command, arguments.model, arguments.shape)
     refuse(command, arguments, ("shape",), "without --model")
     words = arguments.layers or DEFAULT
-    own = [_of_file(command, word) for word in words if ".py" in word]
+    layers = [_of_file(command, word) for word in words if ".py" in word]
     named = [word for word in words if ".py" not in word]
-    return [*layers_named(named), *own]
+    return [*layers_named(named), *layers]
 
 
 def _of_file(command: str, where: str) -> EvaluatedLayer:
@@ -81,7 +80,7 @@ def _model(command: str, name: str, shapes: Sequence[str]) -> tuple[bytes, Calla
         if shapes:
             raise CommandError(f"{command}: --shape must be left out for the network {name}, got {shapes[0]}")
         return _sources() + name.encode(), NETWORKS[name].build
-    if not name.lower().endswith(SUFFIX):
+    if not name.lower().endswith(MODEL_SUFFIXES):
         raise CommandError(f"{command}: --model must be {one_of(name, NETWORKS, ' or MODEL.onnx')}")
     content = Path(name).read_bytes()
     given = shapes_of(command, shapes)
@@ -91,9 +90,10 @@ def _model(command: str, name: str, shapes: Sequence[str]) -> tuple[bytes, Calla
 def _in_shapes(path: Path, shapes: dict[str, list[tuple[int, ...]]]) -> ModelProto:
     """A model for inputs of these shapes."""
     from vdla.compiler.graph.onnx.export import export_model
-    from vdla.runtime.network.targets import common, imported, shape_sets
+    from vdla.runtime.network.import_network import import_network
+    from vdla.runtime.network.targets import common, shape_sets
 
-    return export_model(imported(path, common(shape_sets(None, shapes))))
+    return export_model(import_network(path, common(shape_sets(None, shapes))))
 
 
 def accuracy_job(
@@ -110,9 +110,11 @@ def accuracy_job(
         arrays = [calibration_data(path) for path in data]
         return AccuracyJob(content + b"".join(path.read_bytes() for path in data), model, lambda made: arrays)
     if name not in NETWORKS:
-        raise CommandError(f"{command}: --accuracy must have --data FILE for a model of yours, got none")
-    own = content + f"{samples} {seed}".encode()
-    return AccuracyJob(own, model, lambda made: [NETWORKS[name].inputs(made, 1, seed + k) for k in range(samples)])
+        raise CommandError(f"{command}: --accuracy must have --calibration FILE for a model of yours, got none")
+    content_key = content + f"{samples} {seed}".encode()
+    return AccuracyJob(
+        content_key, model, lambda made: [NETWORKS[name].inputs(made, 1, seed + k) for k in range(samples)]
+    )
 
 
 def _sources() -> bytes:

@@ -90,8 +90,8 @@ def _words(where: str | Callable[[], Iterable[str]], **_: object) -> list[str]:
     """The names that MODULE:NAME has, or that a function gives."""
     if isinstance(where, str):
         module, _colon, name = where.partition(":")
-        found = getattr(import_module(module), name)
-        return list(found() if callable(found) else found)
+        names = getattr(import_module(module), name)
+        return list(names() if callable(names) else names)
     return list(where())
 
 

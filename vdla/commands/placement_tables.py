@@ -79,8 +79,8 @@ def share(part: float, total: float) -> str:
 
 
 def _cycles(artifact: Artifact, device: str) -> str:
-    found = [step.placement.cycles for step in artifact.plan.steps if step.placement.device == device]
-    return f"{sum(found):,}" if found and None not in found else "-"  # type: ignore[arg-type]  # None is excluded
+    cycles = [step.placement.cycles for step in artifact.plan.steps if step.placement.device == device]
+    return f"{sum(cycles):,}" if cycles and None not in cycles else "-"  # type: ignore[arg-type]  # None is excluded
 
 
 def _estimate(rows: list[PlacedRow]) -> str:

@@ -35,18 +35,18 @@ def operator_table(profile: NetworkProfile, *, accelerator_only: bool = False) -
     return listing
 
 
-def operator_label(each: OperatorProfile) -> str:
+def operator_label(profile: OperatorProfile) -> str:
     """The operators of a row, without the prefix of VDLA's own."""
-    names = [name.removeprefix("vdla.") for name in each.op.split("+")]
+    names = [name.removeprefix("vdla.") for name in profile.op.split("+")]
     return names[0] if len(names) == 1 else f"{names[0]} +{len(names) - 1}"
 
 
-def stall_text(each: OperatorProfile) -> str:
+def stall_text(profile: OperatorProfile) -> str:
     """What the compute unit waited for longest, and its share of the operator's cycles."""
-    if each.main_stall is None or not each.cycles:
+    if profile.main_stall is None or not profile.cycles:
         return "-"
-    label = COUNTER_LABELS[each.main_stall].removeprefix("token ")
-    return f"{label} {100 * each.stalls[each.main_stall] / each.cycles:.0f} %"
+    label = COUNTER_LABELS[profile.main_stall].removeprefix("token ")
+    return f"{label} {100 * profile.stalls[profile.main_stall] / profile.cycles:.0f} %"
 
 
 def summary(profile: NetworkProfile) -> Iterator[str]:

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 _MOST_DB = 60.0  # in the chart: beyond it, errors are those of float32 for all purposes
 
 EXAMPLES = """\
-  vdla quantise model.onnx --calibration images.npy       writes model_int8.onnx
-  vdla quantise model.onnx --data a.npz b.npz      inputs by name, in batches
+  vdla quantise model.onnx --calibration images.npy      writes model_int8.onnx
+  vdla quantise model.onnx --calibration a.npz b.npz     inputs by name
   vdla quantise model.onnx --calibration images.npy --method percentile
-  vdla quantise model.onnx --calibration images.npy --float conv1 --picture layers.svg
+  vdla quantise model.onnx --calibration x.npy --float conv1 --picture all.svg
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the data, how it is quantised, where the results go."""
-    add_options(parser, {"model MODEL": "the float model, an .onnx file"})
+    add_options(parser, {"model MODEL": "the float model, an .onnx or a .tflite file"})
     add_options(parser, {"--shape NAME=NxN...": "shapes of inputs: x=1x3x48x192"}, action="extend")
     parser.add_argument(
         "--calibration", type=Path, nargs="+", required=True, metavar="FILE",

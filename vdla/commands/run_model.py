@@ -103,7 +103,7 @@ def _steps_table(model: Model, results: Sequence[NetworkResult]) -> Table:
 
 def _by_device(model: Model, results: Sequence[NetworkResult]) -> dict[str, tuple[int, int, float]]:
     """Steps, cycles and seconds of a run on each device; the accelerator's at its clock."""
-    found: dict[str, tuple[int, int, float]] = {}
+    totals: dict[str, tuple[int, int, float]] = {}
     names = device_names(model.artifact)
     for result in results:
         for run in result.steps:
@@ -111,10 +111,10 @@ def _by_device(model: Model, results: Sequence[NetworkResult]) -> dict[str, tupl
             device = names["cpu" if on == "numpy" else on]
             cycles = run.statistics.total_cycles if run.statistics else 0
             seconds = run.statistics.seconds if run.statistics else run.seconds
-            before = found.get(device, (0, 0, 0.0))
-            found[device] = (before[0] + 1, before[1] + cycles, before[2] + seconds)
+            before = totals.get(device, (0, 0, 0.0))
+            totals[device] = (before[0] + 1, before[1] + cycles, before[2] + seconds)
     runs = len(results)
-    return {device: (steps // runs, cycles // runs, time / runs) for device, (steps, cycles, time) in found.items()}
+    return {device: (steps // runs, cycles // runs, time / runs) for device, (steps, cycles, time) in totals.items()}
 
 
 def _document(model: Model, results: Sequence[NetworkResult]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def schedule_lines(program: Program) -> list[ScheduleLine]:
 
     The first line has the instructions of no line, which load micro-ops.
     """
-    found = [ScheduleLine("micro-ops", 0, -1)] if (program.source_of < 0).any() else []
+    lines = [ScheduleLine("micro-ops", 0, -1)] if (program.source_of < 0).any() else []
     open_loops: list[tuple[int, str]] = []  # indentation and text of the loops around the next line
     shown = 0  # those of them that are in the result
     used = set(program.source_of.tolist())
@@ -92,10 +92,10 @@ def schedule_lines(program: Program) -> list[ScheduleLine]:
             open_loops.append((indent, ""))
         elif (block := _INTRINSIC.match(line)) and number in used:
             outside = _outside([text for _, text in open_loops])
-            found += [ScheduleLine(text, depth) for depth, text in enumerate(outside) if depth >= shown]
+            lines += [ScheduleLine(text, depth) for depth, text in enumerate(outside) if depth >= shown]
             shown = len(outside)
-            found.append(ScheduleLine(f"{block[2]}: {block[3]}", shown, number))
-    return found
+            lines.append(ScheduleLine(f"{block[2]}: {block[3]}", shown, number))
+    return lines
 
 
 def _outside(loops: Sequence[str]) -> Sequence[str]:

@@ -70,9 +70,9 @@ def run(arguments: argparse.Namespace) -> int:
         tests = GeneratedTests(config, compare=devices.enter_context(rtl_pair(config)) if arguments.rtl else None)
         for seed in range(first, first + count):
             show(f"seed {seed}", seed - first, count)
-            found = tests.check(seed)
-            if found is not None:
-                print(found)
+            failure = tests.check(seed)
+            if failure is not None:
+                print(failure)
                 return FINDING
         show("done", count, count)
     names = ", ".join(part.name for unit in datapath_units(config) for part in unit.parts)

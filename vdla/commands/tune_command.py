@@ -31,6 +31,7 @@ from vdla.commands.tune_tasks import (
     show_results,
 )
 from vdla.support.atomic import write_text
+from vdla.support.file_kind import MODEL_SUFFIXES
 
 if TYPE_CHECKING:
     from vdla.runtime.tune.log import TrialIndex, TuningLog
@@ -54,14 +55,13 @@ EXAMPLES = """\
   vdla tune C6 --target opencl --costs modelled     by a model of a GPU
 """
 
-SUFFIX = ".onnx"
 TIMEOUT_S = 60
 LOG = Path("tuning.jsonl")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What is tuned, how long, by whom, and what is written."""
-    text = "a layer such as C6, a template, FILE.py:NAME, or MODEL.onnx"
+    text = "a layer such as C6, a template, FILE.py:NAME, MODEL.onnx or MODEL.tflite"
     add_options(parser, {"operator OPERATOR": text}, operator_names)
     add_options(parser, {"--shape KEY=N...": "the template's options; of a model, shapes of inputs"}, action="extend")
     text = "quantise a float model, as vdla compile does"
@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     schedule = schedule_of_file(arguments.operator)
     if schedule is not None:
         return run_schedule(arguments, schedule)
-    is_model = arguments.operator.lower().endswith(SUFFIX)
+    is_model = arguments.operator.lower().endswith(MODEL_SUFFIXES)
     operators = operators_of_model(arguments) if is_model else [operator_to_tune(arguments)]
     results = _tuned(arguments, operators)
     if arguments.output:
@@ -110,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse options before the work starts."""
-    is_model = arguments.operator.lower().endswith(SUFFIX)
+    is_model = arguments.operator.lower().endswith(MODEL_SUFFIXES)
     require_folders("tune", arguments, "log", "picture", "output", "json")
     if is_model and arguments.output:
         raise CommandError(f"tune: --output must be left out for a model, got {arguments.output}")

@@ -92,11 +92,11 @@ def _function(arguments: argparse.Namespace) -> ir.Function:
         return build(arguments.dtype or "float32", target)
     refuse_shape("tune", name, arguments.shape, "a function")
     refuse(f"tune {name}", arguments, ["dtype"], "for a function")
-    _, found = returned_by("tune", name)
-    if not isinstance(found, ir.Function):
+    _, function = returned_by("tune", name)
+    if not isinstance(function, ir.Function):
         rule = "the function must return that of te.create_function with --target"
-        raise CommandError(f"{name}: {rule} {arguments.target}, got {type(found).__name__}")
-    return found
+        raise CommandError(f"{name}: {rule} {arguments.target}, got {type(function).__name__}")
+    return function
 
 
 def _to_dict(tuned: TunedGrid) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from vdla.commands.machine_options import integer, name_and_value
 from vdla.commands.model_shapes import shapes_of
 from vdla.commands.options import add_options, refuse
 from vdla.commands.search_options import check_search, given_with_target
+from vdla.support.file_kind import MODEL_SUFFIXES
 
 if TYPE_CHECKING:
     from vdla.runtime.tune.kernel_runs import TunedKernel
@@ -52,14 +53,14 @@ def refuse_kernel_options(arguments: argparse.Namespace) -> None:
 def run_kernels(arguments: argparse.Namespace) -> int:
     """Tune, then show which schedules were confirmed."""
     _check(arguments)
-    found = _tuned_model(arguments) if _is_model(arguments) else _tuned_operator(arguments)
-    if not write_json(arguments.json, {"kernels": [_row(item) for item in found]}):
-        _show(arguments, found)
+    kernels = _tuned_model(arguments) if _is_model(arguments) else _tuned_operator(arguments)
+    if not write_json(arguments.json, {"kernels": [_row(item) for item in kernels]}):
+        _show(arguments, kernels)
     return OK
 
 
 def _is_model(arguments: argparse.Namespace) -> bool:
-    return bool(arguments.operator.lower().endswith(".onnx"))
+    return bool(arguments.operator.lower().endswith(MODEL_SUFFIXES))
 
 
 def _tuned_model(arguments: argparse.Namespace) -> list[TunedKernel]:
@@ -144,13 +145,13 @@ def _row(tuned: TunedKernel) -> dict[str, Any]:
     }
 
 
-def _show(arguments: argparse.Namespace, found: Sequence[TunedKernel]) -> None:
+def _show(arguments: argparse.Namespace, kernels: Sequence[TunedKernel]) -> None:
     """A line for each kernel, and the times of all uses."""
-    if not found:
+    if not kernels:
         output().print(f"{arguments.operator}: no kernel multiplies, so there is nothing to tune")
         return
     listing = table("kernels", "kernel", "times", "space", "trials", "default us", "tuned us", "speedup", "changed")
-    for row in map(_row, found):
+    for row in map(_row, kernels):
         changed = ", ".join(f"{name} {values}" for name, values in row["changed"].items())
         listing.add_row(
             row["kernel"],
@@ -165,8 +166,8 @@ def _show(arguments: argparse.Namespace, found: Sequence[TunedKernel]) -> None:
     listing.columns[-1].justify, listing.columns[-1].no_wrap = "left", False
     output().print(listing)
     default, tuned = (
-        1e3 * sum(each.kernel.uses * seconds for each, seconds in zip(found, times, strict=True))
-        for times in ([e.schedule.default_seconds for e in found], [e.schedule.seconds for e in found])
+        1e3 * sum(kernel.kernel.uses * seconds for kernel, seconds in zip(kernels, times, strict=True))
+        for times in ([e.schedule.default_seconds for e in kernels], [e.schedule.seconds for e in kernels])
     )
     output().print(f"\nin sum {default:,.3f} ms with default schedules, {tuned:,.3f} ms with those of the log")
     words = ["native", arguments.operator, *(["--shape", *arguments.shape] if arguments.shape else [])]

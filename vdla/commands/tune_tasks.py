@@ -122,16 +122,16 @@ def operators_of_model(arguments: argparse.Namespace) -> list[TunedOperator]:
     config = with_dram(machine(arguments), arguments.dram)
     with progress(f"compile {source.name}") as show, chosen_options(calls.options):
         compile_network(source, config, shapes=shapes_of("tune", arguments.shape), calibration=data, progress=show)
-    if not calls.found:
+    if not calls.operators:
         raise CommandError(f"tune {source.name}: the accelerator must run an operator, got none; vdla compile says why")
-    return list(calls.found.values())
+    return list(calls.operators.values())
 
 
 @dataclass(slots=True)
 class TemplateCalls:
     """The calls of templates while a model is compiled; equal operators are one."""
 
-    found: dict[str, TunedOperator] = field(default_factory=dict)
+    operators: dict[str, TunedOperator] = field(default_factory=dict)
 
     def options(self, template: Callable[..., Operator], config: Config, options: Mapping[str, Any]) -> dict[str, Any]:
         """Notes a call and changes nothing, as `chosen_options` takes it."""
@@ -140,9 +140,11 @@ class TemplateCalls:
         if options.get("tiling") is None:
             given = {key: value for key, value in options.items() if key not in _CHOSEN}
             task = replace(template_task(template, config, **given), name=_label(template, options))
-            known = self.found.get(task.key)
+            known = self.operators.get(task.key)
             count = 1 if known is None else known.count + 1
-            self.found[task.key] = TunedOperator(task, lambda: (template(config, **options).program, 0.0), count=count)
+            self.operators[task.key] = TunedOperator(
+                task, lambda: (template(config, **options).program, 0.0), count=count
+            )
         return {}
 
 

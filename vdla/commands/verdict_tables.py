@@ -55,25 +55,25 @@ def title_of(verdict: ExtensionVerdict) -> str:
 def layer_rows(verdict: ExtensionVerdict) -> Iterator[list[str]]:
     """The cells of `COLUMNS` for every layer; a dash where a machine has no program."""
     for layer in verdict.layers:
-        own = layer.after.cost
-        cells = [layer.name, str(layer.count), _cycles(layer.before.cost), _cycles(own)]
+        cost = layer.after.cost
+        cells = [layer.name, str(layer.count), _cycles(layer.before.cost), _cycles(cost)]
         speedup = _ratio(layer) if layer.applies else "not used"
         before = _used(layer.steps_before, layer.before.cost, verdict.steps_before)
-        used = [before, _used(layer.steps, own, verdict.steps_after)]
+        used = [before, _used(layer.steps, cost, verdict.steps_after)]
         shares = " > ".join(share for share in used if share) or "-"
         yield [*cells, speedup, shares, _limits(verdict, layer)]
 
 
-def _cycles(found: LayerCost | None) -> str:
-    return "-" if found is None else f"{found.cycles:,}"
+def _cycles(cost: LayerCost | None) -> str:
+    return "-" if cost is None else f"{cost.cycles:,}"
 
 
 def _ratio(layer: LayerVerdict) -> str:
     return "-" if layer.gain is None else f"{layer.gain:.2f}"
 
 
-def _used(steps: int, found: LayerCost | None, rate: float) -> str:
-    return "" if found is None else f"{100 * steps / (rate * found.cycles):.1f}"
+def _used(steps: int, cost: LayerCost | None, rate: float) -> str:
+    return "" if cost is None else f"{100 * steps / (rate * cost.cycles):.1f}"
 
 
 def _limits(verdict: ExtensionVerdict, layer: LayerVerdict) -> str:
@@ -81,8 +81,8 @@ def _limits(verdict: ExtensionVerdict, layer: LayerVerdict) -> str:
     before = (layer.before.cost, layer.steps_before, verdict.steps_before)
     both = (before, (layer.after.cost, layer.steps, verdict.steps_after))
     points = [(point_of(steps, one), rate) for one, steps, rate in both if one is not None]
-    found = [point.bound(rate, verdict.before).by for point, rate in points]
-    return " > ".join(dict.fromkeys(found)) or "-"
+    bounds = [point.bound(rate, verdict.before).by for point, rate in points]
+    return " > ".join(dict.fromkeys(bounds)) or "-"
 
 
 # --- the network ----------------------------------------------------------------------------------
@@ -114,12 +114,12 @@ def network_rows(verdict: ExtensionVerdict) -> Iterator[tuple[str, str, str]]:
         yield label, f"{verdict.total(what, after=False):,}", f"{verdict.total(what, after=True):,}"
 
 
-def _instructions(found: LayerCost) -> float:
-    return found.instructions
+def _instructions(cost: LayerCost) -> float:
+    return cost.instructions
 
 
-def _stream_bytes(found: LayerCost) -> float:
-    return found.stream_bytes
+def _stream_bytes(cost: LayerCost) -> float:
+    return cost.stream_bytes
 
 
 def _network(verdict: ExtensionVerdict) -> Table:
@@ -134,15 +134,15 @@ def _network(verdict: ExtensionVerdict) -> Table:
 ACCURACY_COLUMNS = ("", "before", "after")
 
 
-def accuracy_title(found: NetworkAccuracy) -> str:
+def accuracy_title(accuracy: NetworkAccuracy) -> str:
     """What was compared."""
-    narrower = f"{found.narrower} of {found.layers} layers with the weights of the extension"
-    return f"the quantised network against the float one, {found.samples} samples, {narrower}"
+    narrower = f"{accuracy.narrower} of {accuracy.layers} layers with the weights of the extension"
+    return f"the quantised network against the float one, {accuracy.samples} samples, {narrower}"
 
 
-def accuracy_rows(found: NetworkAccuracy) -> Iterator[tuple[str, str, str]]:
+def accuracy_rows(accuracy: NetworkAccuracy) -> Iterator[tuple[str, str, str]]:
     """The figures of a network, before and after."""
-    before, after = found.before, found.after
+    before, after = accuracy.before, accuracy.after
     yield "error of outputs, rms", f"{100 * before.error:.2f} %", f"{100 * after.error:.2f} %"
     yield "same largest output", f"{100 * before.agreement:.1f} %", f"{100 * after.agreement:.1f} %"
 
@@ -160,8 +160,8 @@ def notes_of(verdict: ExtensionVerdict) -> Iterator[str]:
     if any(layer.helps for layer in verdict.compared) and verdict.speedup is not None:
         yield f"these layers in all: {verdict.speedup:.3f} times as fast as before{_most(verdict)}"
     if verdict.types_after != verdict.types_before:
-        own, plain = verdict.types_after, verdict.types_before
-        yield f"weights {own.wgt} for {plain.wgt}, activations {own.inp} for {plain.inp}: {_errors(verdict)}"
+        extended, plain = verdict.types_after, verdict.types_before
+        yield f"weights {extended.wgt} for {plain.wgt}, activations {extended.inp} for {plain.inp}: {_errors(verdict)}"
     for layer in verdict.layers:
         if layer.baseline_error is not None:
             yield f"{layer.name}: another formulation before, whose results differ by up to {layer.baseline_error:,.6g}"
@@ -188,8 +188,8 @@ def _area(verdict: ExtensionVerdict) -> str:
 
 
 def _errors(verdict: ExtensionVerdict) -> str:
-    found = [layer.accuracy for layer in verdict.layers if layer.accuracy is not None]
-    before, after = max(item.before for item in found), max(item.after for item in found)
+    accuracies = [layer.accuracy for layer in verdict.layers if layer.accuracy is not None]
+    before, after = max(item.before for item in accuracies), max(item.after for item in accuracies)
     shown = f"{100 * before:.2f} % before and {100 * after:.2f} % after"
     return f"sums of random data are off by {shown} (rms, worst layer)"
 

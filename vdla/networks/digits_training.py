@@ -67,12 +67,12 @@ class DigitsTrainer:
 
     def weights(self) -> dict[str, NDArray[np.float32]]:
         """All arrays by name, running statistics included."""
-        found = {
+        arrays = {
             f"{name}.{key}": array for name, layer in self.layers.items() for key, array in layer.parameters.items()
         }
         for at, norm in enumerate(self.norms):
-            found |= {f"bn{at + 1}.mean": norm.mean, f"bn{at + 1}.variance": norm.variance}
-        return {name: array.astype(np.float32) for name, array in found.items()}
+            arrays |= {f"bn{at + 1}.mean": norm.mean, f"bn{at + 1}.variance": norm.variance}
+        return {name: array.astype(np.float32) for name, array in arrays.items()}
 
     def _unit(self, at: int, x: Floats, training: bool) -> Floats:
         y = self.norms[at].forward(self.convs[at].forward(x, training), training)

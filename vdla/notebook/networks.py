@@ -79,10 +79,10 @@ def network_result_html(result: NetworkResult) -> str:
 def profile_html(profile: NetworkProfile) -> str:
     """The operators that take longest, as bars, and the roofline."""
     slowest = sorted(profile.operators, key=lambda operator: -operator.seconds)[:_MOST_OPERATORS]
-    shown = replace(profile, operators=tuple(each for each in profile.operators if each in slowest))
+    shown = replace(profile, operators=tuple(row for row in profile.operators if row in slowest))
     parts = [
         html_text("p", *summary(profile)),
-        html_legend({device: device for device in dict.fromkeys(each.device for each in shown.operators)}),
+        html_legend({device: device for device in dict.fromkeys(row.device for row in shown.operators)}),
         operator_bars(shown),
         left_out(len(profile.operators) - len(shown.operators), "operator"),
     ]

@@ -17,14 +17,14 @@ _MOST_FINDINGS = 16
 def verdict_html(verdict: Verdict) -> str:
     """Whether the program is safe, and each finding with its lines of the schedule."""
     said = f"safe: {verdict.instructions:,} instructions verified" if verdict.ok else "refused"
-    found = [*verdict.findings, *verdict.warnings]
-    parts = [html_text("p", said), *_findings(found[:_MOST_FINDINGS], len(verdict.findings))]
-    parts.append(left_out(max(0, len(found) - _MOST_FINDINGS) + verdict.more, "finding"))
+    findings = [*verdict.findings, *verdict.warnings]
+    parts = [html_text("p", said), *_findings(findings[:_MOST_FINDINGS], len(verdict.findings))]
+    parts.append(left_out(max(0, len(findings) - _MOST_FINDINGS) + verdict.more, "finding"))
     return html_fragment(f"verdict on program {verdict.program}", parts)
 
 
-def _findings(found: Iterable[Finding], refusing: int) -> Iterator[str]:
-    for number, finding in enumerate(found):
+def _findings(findings: Iterable[Finding], refusing: int) -> Iterator[str]:
+    for number, finding in enumerate(findings):
         kind = finding.kind.value if number < refusing else f"warning, {finding.kind.value}"
         yield html_facts([(kind, finding.message)])
         if finding.schedule:

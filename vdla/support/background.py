@@ -90,11 +90,11 @@ class Background:
             self._do(task)
         while (other := self._while_waiting(tasks)) is not None:
             self._do(other)
-        found = [task.outcome for task in tasks if task.outcome is not None]
-        for outcome in found:
+        outcomes = [task.outcome for task in tasks if task.outcome is not None]
+        for outcome in outcomes:
             if outcome.error is not None:
                 raise outcome.error
-        return [outcome.result for outcome in found]
+        return [outcome.result for outcome in outcomes]
 
     def _do(self, task: Task[Any]) -> None:
         """Do a task in this process, unless it has begun."""

@@ -21,17 +21,17 @@ class FileKind:
     remedy: str
 
 
+ONNX_MODEL = FileKind("an ONNX model", (".onnx",), b"", 0, "compile it first: vdla compile {path} -o {stem}.vdla")
+TFLITE_MODEL = FileKind(
+    "a TensorFlow Lite model", (".tflite",), b"TFL3", 4, "compile it first: vdla compile {path} -o {stem}.vdla"
+)
+MODEL_SUFFIXES = (*ONNX_MODEL.suffixes, *TFLITE_MODEL.suffixes)
+"""The ends of names of files that are compiled."""
 KINDS = (
     FileKind("a program", (), b"VDLAPROG", 0, "vdla run {path} and vdla.run(program, inputs) run programs"),
     FileKind("a compiled network", (), b"VDLAMODL", 0, "vdla run {path} and model.run(inputs) run networks"),
-    FileKind("an ONNX model", (".onnx",), b"", 0, "compile it first: vdla compile {path} -o {stem}.vdla"),
-    FileKind(
-        "a TensorFlow Lite model",
-        (".tflite",),
-        b"TFL3",
-        4,
-        f"{_TO_ONNX} python -m tf2onnx.convert --tflite {{path}} --output {{stem}}.onnx",
-    ),
+    ONNX_MODEL,
+    TFLITE_MODEL,
     FileKind(
         "a program of torch.export",
         (".pt2",),
@@ -104,6 +104,6 @@ def _similar(path: Path) -> str:
     from vdla.support.suggest import did_you_mean
 
     try:
-        return did_you_mean(path.name, sorted(each.name for each in path.parent.iterdir() if each.is_file()))
+        return did_you_mean(path.name, sorted(file.name for file in path.parent.iterdir() if file.is_file()))
     except OSError:
         return ""

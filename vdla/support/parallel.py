@@ -171,12 +171,12 @@ class Worker:
         try:
             self.process.stdin.write(message)
             self.process.stdin.flush()
-            found: dict[str, Any] = pickle.load(self.process.stdout)
+            reply: dict[str, Any] = pickle.load(self.process.stdout)
         except (OSError, EOFError, pickle.UnpicklingError):
             code = self.process.wait()
             what = f"signal {-code}" if code < 0 else f"exit status {code}"
             return TaskOutcome(error=WorkerError(f"parallel: a worker must not end before its work, got {what}"))
-        return TaskOutcome(found["result"]) if "result" in found else TaskOutcome(error=_rebuilt(found))
+        return TaskOutcome(reply["result"]) if "result" in reply else TaskOutcome(error=_rebuilt(reply))
 
     def kill(self) -> None:
         """End the process at once."""
@@ -200,13 +200,13 @@ def attempt(function: Callable[[Item], Result], item: Item) -> TaskOutcome:
         return TaskOutcome(error=error)
 
 
-def _rebuilt(found: dict[str, Any]) -> BaseException:
+def _rebuilt(reply: dict[str, Any]) -> BaseException:
     """The error of a worker, made without its `__init__`, whose parameters are unknown."""
-    error: BaseException = found["type"].__new__(found["type"], *found["args"])
-    error.args = found["args"]
-    error.__dict__.update(found["state"])
+    error: BaseException = reply["type"].__new__(reply["type"], *reply["args"])
+    error.args = reply["args"]
+    error.__dict__.update(reply["state"])
     notes = getattr(error, "__notes__", [])
-    error.__dict__["__notes__"] = [*notes, f"In a worker process:\n{found['traceback']}"]
+    error.__dict__["__notes__"] = [*notes, f"In a worker process:\n{reply['traceback']}"]
     return error
 
 
@@ -250,9 +250,9 @@ def _answer(function: Callable[[Any], Any], item: object) -> bytes:
 
 def _failure(error: Exception) -> bytes:
     text = "".join(traceback.format_exception(error)).rstrip()
-    found = {"type": type(error), "args": error.args, "state": vars(error), "traceback": text}
+    reply = {"type": type(error), "args": error.args, "state": vars(error), "traceback": text}
     try:
-        return pickle.dumps(found)
+        return pickle.dumps(reply)
     except Exception:  # an error that holds what cannot be pickled
         message = f"parallel: an item failed with {type(error).__name__}: {error}"
-        return pickle.dumps({**found, "type": WorkerError, "args": (message,), "state": {}})
+        return pickle.dumps({**reply, "type": WorkerError, "args": (message,), "state": {}})

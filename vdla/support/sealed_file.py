@@ -68,9 +68,9 @@ class FileFormat:
     def _check_digest(self, content: bytes, where: str) -> None:
         digest = hashlib.sha256(content[: HEADER.size])
         digest.update(memoryview(content)[PREFIX_BYTES:])
-        found, stored = digest.digest(), content[HEADER.size : PREFIX_BYTES]
-        if stored != found:
-            raise self.error(f"{where}: checksum must be {stored.hex()[:12]}, got {found.hex()[:12]} (damaged)")
+        computed, stored = digest.digest(), content[HEADER.size : PREFIX_BYTES]
+        if stored != computed:
+            raise self.error(f"{where}: checksum must be {stored.hex()[:12]}, got {computed.hex()[:12]} (damaged)")
 
     # --- files
 

@@ -72,8 +72,8 @@ class Window:
     @property
     def extents(self) -> tuple[int, ...]:
         """The elements that windows span along each axis, padding included."""
-        each = zip(self.places, self.strides, self.span, strict=True)
-        return tuple((count - 1) * stride + span for count, stride, span in each)
+        axes = zip(self.places, self.strides, self.span, strict=True)
+        return tuple((count - 1) * stride + span for count, stride, span in axes)
 
     def last(self, axis: int) -> int:
         """The greatest position that a window reads along an axis."""

@@ -271,15 +271,15 @@ def _extended(
     for column in range(EXTENSION_COLUMN, len(row)):
         value = _tag(value, row[column])
     if ports[_SRC_PORT] != _NOTHING:
-        legal, found = _source(ports[_SRC_PORT], s, ports[_SRC_ENTRIES], memory, params)
+        legal, entry = _source(ports[_SRC_PORT], s, ports[_SRC_ENTRIES], memory, params)
         if not legal:
-            return False, found
-        value = _mix(value, found)
+            return False, entry
+        value = _mix(value, entry)
     if ports[_WGT_PORT] != _NOTHING:
-        legal, found = _weight(ports[_WGT_PORT], w, ports[_WGT_ENTRIES], memory, params)
+        legal, entry = _weight(ports[_WGT_PORT], w, ports[_WGT_ENTRIES], memory, params)
         if not legal:
-            return False, found
-        value = _mix(value, found)
+            return False, entry
+        value = _mix(value, entry)
     if ports[_OLD_PORT] == _SUM or (ports[_OLD_PORT] == _SUM_UNLESS_FIRST and not starts):
         value = _mix(value, memory[_ACC, a])
     return True, value
@@ -332,10 +332,10 @@ def _source(port: int, s: int, entries: int, memory: Digests, params: Ints) -> t
 def _weight(port: int, w: int, entries: int, memory: Digests, params: Ints) -> tuple[bool, np.uint64]:
     if port != _VECTOR_PORT:
         return _group(_WGT, w, entries, memory, params)
-    each = params[_P_WPE]
-    if w >= params[_P_DEPTH + _WGT] * each:
+    entry_words = params[_P_WPE]
+    if w >= params[_P_DEPTH + _WGT] * entry_words:
         return False, np.uint64(0)
-    return True, _tag(memory[_WGT, w // each], w % each)
+    return True, _tag(memory[_WGT, w // entry_words], w % entry_words)
 
 
 @helper

@@ -90,5 +90,5 @@ class Coverage:
 
 def goals(machines: Iterable[Config] = ()) -> list[str]:
     """Every bin that a verified program can hit, and those of the extensions of `machines`."""
-    found = [name for names in GROUPS.values() for name in names if name not in UNREACHABLE]
-    return list(dict.fromkeys([*found, *(name for machine in machines for name in plug_ins.bins(machine))]))
+    goal_names = [name for names in GROUPS.values() for name in names if name not in UNREACHABLE]
+    return list(dict.fromkeys([*goal_names, *(name for machine in machines for name in plug_ins.bins(machine))]))

@@ -148,8 +148,8 @@ def _bursts(opcode: str, config: Config, row: Row, beats: int) -> Iterator[str]:
 
 def _scales(words: NDArray[np.uint64]) -> Iterator[str]:
     bias, mult, shift = (set(part.tolist()) for part in unpack_scale(words))
-    for (name, values), found in zip(SCALES, (shift, mult, bias), strict=True):
-        yield from (f"scale {name} {value}" for value in values if value in found)
+    for (name, values), column in zip(SCALES, (shift, mult, bias), strict=True):
+        yield from (f"scale {name} {value}" for value in values if value in column)
 
 
 # --- compute --------------------------------------------------------------------------------------

@@ -79,26 +79,26 @@ class _Walk:
         self._known = np.zeros(program.config.scl_depth, np.bool_)  # entries loaded from a constant
         walk = AccessWalk(program)
         for number, row in enumerate(program.columns.tolist()):
-            found = walk.visit(number, row)
+            accesses = walk.visit(number, row)
             kernel = walk.kernel(row)
-            self.accesses.append([((tensor, access.buffer), access) for tensor, access in found])
+            self.accesses.append([((tensor, access.buffer), access) for tensor, access in accesses])
             self.accesses[-1] += [
                 ((_ON_CHIP, access.state), access) for access in walk.footprints.state_accesses(row, kernel)
             ]
             self._load_scales(number, row)
             if kernel is not None:
                 self.micro_ops[number] = kernel.columns
-                self._requantise(number, row, found)
+                self._requantise(number, row, accesses)
 
     def all_micro_ops(self, instructions: Ints) -> Ints:
         """The micro-ops of these instructions, without repeats."""
-        found = [self.micro_ops[k] for k in instructions.tolist() if k in self.micro_ops]
-        return np.unique(np.concatenate(found), axis=0) if found else np.zeros((0, 5), np.int64)
+        kernels = [self.micro_ops[k] for k in instructions.tolist() if k in self.micro_ops]
+        return np.unique(np.concatenate(kernels), axis=0) if kernels else np.zeros((0, 5), np.int64)
 
     def all_scales(self, instructions: Ints) -> NDArray[np.uint64]:
         """The scales of these instructions, without repeats."""
-        found = [self.scales[k] for k in instructions.tolist() if k in self.scales]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.uint64)
+        entries = [self.scales[k] for k in instructions.tolist() if k in self.scales]
+        return np.unique(np.concatenate(entries)) if entries else np.zeros(0, np.uint64)
 
     def _load_scales(self, number: int, row: Row) -> None:
         if row[COL["opcode"]] != Opcode.LOAD or row[COL["buffer"]] != Buffer.SCL:
@@ -115,9 +115,9 @@ class _Walk:
         chosen = beats.reshape(-1, config.axi_bytes)[np.add.outer(rows, run).ravel()]
         self._scl[entries] = chosen.reshape(-1).view("<u8").reshape(-1, config.block_out)
 
-    def _requantise(self, number: int, row: Row, found: list[tuple[int, BufferAccess]]) -> None:
+    def _requantise(self, number: int, row: Row, accesses: list[tuple[int, BufferAccess]]) -> None:
         if row[COL["emit"]] not in (StagedEmit.REQUANT, StagedEmit.STAGE):
             return
-        for _, access in found:
+        for _, access in accesses:
             if access.buffer == Buffer.SCL:
                 self.scales[number] = self._scl[access.where][self._known[access.where]].ravel()

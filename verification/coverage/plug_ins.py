@@ -42,19 +42,19 @@ _FIRST, _LAST = 3, 4
 
 def bins(config: Config) -> tuple[str, ...]:
     """The goals of a machine; none without extensions."""
-    formats = [found for found in isa_of(config).formats.values() if found.plug_in is not None]
-    return tuple(f"{found.name}{name}" for found in formats for name in _bins(config, found))
+    formats = [encoding for encoding in isa_of(config).formats.values() if encoding.plug_in is not None]
+    return tuple(f"{encoding.name}{name}" for encoding in formats for name in _bins(config, encoding))
 
 
-def _bins(config: Config, found: Format) -> Iterator[str]:
-    plug_in = found.plug_in
+def _bins(config: Config, encoding: Format) -> Iterator[str]:
+    plug_in = encoding.plug_in
     assert plug_in is not None, "the format of an extension"
-    for name, values in _field_values(config, found).items():
+    for name, values in _field_values(config, encoding).items():
         yield from (f".{name} {value}" for value in values)
     yield from (f" of {count} {what}" for count in COUNTS for what in ("micro-ops", "iterations"))
     yield from (f" {index} at {end}" for index in _limits(config, plug_in) for end in ("the first", "the last"))
     yield from (f" {index}{loop} moves" for index in _limits(config, plug_in) for loop in "01")
-    yield from (f" {emit}" for emit in _emits(config, found))
+    yield from (f" {emit}" for emit in _emits(config, encoding))
     if plug_in.old is OldSum.ACCUMULATE:
         yield from (" begins a sum", " continues a sum")
     yield from (f" {token}" for token in TOKENS)
@@ -64,34 +64,34 @@ def _bins(config: Config, found: Format) -> Iterator[str]:
 # --- what a machine allows ------------------------------------------------------------------------
 
 
-def _field_values(config: Config, found: Format) -> dict[str, dict[str, int]]:
+def _field_values(config: Config, encoding: Format) -> dict[str, dict[str, int]]:
     """The values to cover of a format's own fields, by field and name: those that rules allow."""
-    assert found.plug_in is not None, "the format of an extension"
-    own = {field.name for field in found.plug_in.fields}
+    assert encoding.plug_in is not None, "the format of an extension"
+    names = {field.name for field in encoding.plug_in.fields}
     values: dict[str, dict[str, int]] = {}
-    for slot in found.values:
-        if slot.field.name in own:
+    for slot in encoding.values:
+        if slot.field.name in names:
             sought = {"min": slot.low, "zero": 0, "one": 1, "max": slot.high}
             allowed = {name: value for name, value in sought.items() if slot.low <= value <= slot.high}
             allowed = allowed if slot.field.signed else {k: v for k, v in allowed.items() if k != "min"}
-            values[slot.field.name] = {k: v for k, v in allowed.items() if _valid(config, found, slot.field.name, v)}
+            values[slot.field.name] = {k: v for k, v in allowed.items() if _valid(config, encoding, slot.field.name, v)}
     return values
 
 
-def _valid(config: Config, found: Format, name: str, value: int) -> bool:
+def _valid(config: Config, encoding: Format, name: str, value: int) -> bool:
     fields: dict[str, Any] = {name: value}
     try:
-        check_rules(config, instruction_columns(config, [found.cls(**fields)]))
+        check_rules(config, instruction_columns(config, [encoding.cls(**fields)]))
     except IsaError:
         return False
     return True
 
 
-def _emits(config: Config, found: Format) -> tuple[str, ...]:
+def _emits(config: Config, encoding: Format) -> tuple[str, ...]:
     """What the format may send on its way out."""
-    enum = next(slot.field.enum for slot in found.values if slot.field.name == "emit")
+    enum = next(slot.field.enum for slot in encoding.values if slot.field.name == "emit")
     assert enum is not None, "emit has names"
-    return tuple(f"emits {code.name}" for code in enum if _valid(config, found, "emit", code))
+    return tuple(f"emits {code.name}" for code in enum if _valid(config, encoding, "emit", code))
 
 
 def _limits(config: Config, plug_in: PlugIn) -> dict[str, int]:
@@ -119,25 +119,25 @@ def count(program: Program, stats: RunStats, compared: ComparedData) -> Counter[
             load_uops(program, row, int(program.tensor_of[index]), uops)
         if row[COL["opcode"]] != EXTENSION:
             continue
-        found = isa.format_at(row)
+        encoding = isa.format_at(row)
         hit = [token for token in TOKENS if row[COL[token]]]
         names = [f" {token}" for token in hit]
         if compared.instructions[index]:
             kernel = uops[row[COL["uop_begin"]] : row[COL["uop_end"]]]
-            names += [*_values(program.config, found, row), *_forms(program.config, found, row, kernel)]
-        counts.update(f"{found.name}{name}" for name in names)
+            names += [*_values(program.config, encoding, row), *_forms(program.config, encoding, row, kernel)]
+        counts.update(f"{encoding.name}{name}" for name in names)
     counts.update(_followed(program, stats))
     return counts
 
 
-def _values(config: Config, found: Format, row: Ints) -> Iterator[str]:
-    for name, values in _field_values(config, found).items():
-        got = int(row[found.column(name)])
+def _values(config: Config, encoding: Format, row: Ints) -> Iterator[str]:
+    for name, values in _field_values(config, encoding).items():
+        got = int(row[encoding.column(name)])
         yield from (f".{name} {value}" for value, number in values.items() if got == number)
 
 
-def _forms(config: Config, found: Format, row: Ints, kernel: Ints) -> Iterator[str]:
-    plug_in = found.plug_in
+def _forms(config: Config, encoding: Format, row: Ints, kernel: Ints) -> Iterator[str]:
+    plug_in = encoding.plug_in
     assert plug_in is not None, "the format of an extension"
     loops = int(row[COL["loop0"]]), int(row[COL["loop1"]])
     yield f" of {_count(len(kernel))} micro-ops"
@@ -152,7 +152,7 @@ def _forms(config: Config, found: Format, row: Ints, kernel: Ints) -> Iterator[s
             yield f" {index} at the first"
         if base + reach + int(kernel[:, column].max()) == limit - 1:
             yield f" {index} at the last"
-    enum = next(slot.field.enum for slot in found.values if slot.field.name == "emit")
+    enum = next(slot.field.enum for slot in encoding.values if slot.field.name == "emit")
     if enum is not None and (row[COL["emit"]] == 0 or kernel[:, _LAST].any()):
         yield f" emits {enum(int(row[COL['emit']])).name}"
     if plug_in.old is OldSum.ACCUMULATE:

@@ -111,8 +111,8 @@ def _back_to_back(columns: Ints, starts: Ints) -> Iterator[str]:
     gemm = columns[:, COL["opcode"]] == Opcode.GEMM
     touching = gemm[:-1] & gemm[1:] & (starts[1:] == starts[:-1] + iterations[:-1])
     ones = touching & (iterations[:-1] == 1) & (iterations[1:] == 1)
-    for name, found in zip(BACK_TO_BACK, (touching, ones), strict=True):
-        yield from [name] * bool(found.any())
+    for name, mask in zip(BACK_TO_BACK, (touching, ones), strict=True):
+        yield from [name] * bool(mask.any())
 
 
 # --- hazards --------------------------------------------------------------------------------------
@@ -165,10 +165,10 @@ def _distances(what: str, written: Ints, read: Ints, distances: range = DISTANCE
     """Counts a read at the distance of the latest write of its entry."""
     fresh = np.zeros(len(read), np.bool_)
     for distance in distances:
-        found = np.zeros(len(read), np.bool_)
-        found[distance:] = written[:-distance] == read[distance:]
-        yield from [f"{what} written {distance} before"] * bool((found & ~fresh).any())
-        fresh |= found
+        matches = np.zeros(len(read), np.bool_)
+        matches[distance:] = written[:-distance] == read[distance:]
+        yield from [f"{what} written {distance} before"] * bool((matches & ~fresh).any())
+        fresh |= matches
 
 
 def _conflict(config: Config, sums: Ints, reads: Bools, source: Ints) -> Bools:
@@ -190,13 +190,13 @@ def _products(config: Config, row: Ints, sums: Ints, reads: Bools, source: Ints 
         yield from _distances("VECTOR multiplies the entry", sums, read, FACTOR_DISTANCES)
         dependent[1:] |= sums[:-1] == read[1:]
     conflict = np.zeros_like(dependent) if source is None else _conflict(config, sums, reads, source)
-    found = (dependent & ~conflict, dependent & conflict)
-    yield from (f"VECTOR {product}" for product, where in zip(PRODUCTS, found, strict=True) if where.any())
+    masks = (dependent & ~conflict, dependent & conflict)
+    yield from (f"VECTOR {product}" for product, where in zip(PRODUCTS, masks, strict=True) if where.any())
 
 
 def _conflicts(config: Config, sums: Ints, reads: Bools, source: Ints) -> Iterator[str]:
     conflict = _conflict(config, sums, reads, source)
     now, then = conflict[:-1], conflict[1:]
     just = conflict[1:] & ((sums[:-1] == sums[1:]) | (sums[:-1] == source[1:]))
-    found = (now & then, now & ~then, ~now & then, just)
-    yield from (f"VECTOR {pair}" for pair, where in zip(PAIRS, found, strict=True) if where.any())
+    masks = (now & then, now & ~then, ~now & then, just)
+    yield from (f"VECTOR {pair}" for pair, where in zip(PAIRS, masks, strict=True) if where.any())

@@ -223,10 +223,10 @@ class _Maker:
         old = state[tuple(place.value for place in at)]
         if axes:
             return te.sum(self.term([*at, step], axes, state.dtype), axis=axes, init=old)
-        own = self.values.element([*at, step], state.dtype, Grade.EXACT, 1)
+        element = self.values.element([*at, step], state.dtype, Grade.EXACT, 1)
         if state.dtype == "bool":
-            return old ^ own
-        return te.clip(old + own, -LARGEST, LARGEST) if is_float(state.dtype) else old + own
+            return old ^ element
+        return te.clip(old + element, -LARGEST, LARGEST) if is_float(state.dtype) else old + element
 
 
 _Made = tuple[list[te.Tensor], Grade]

@@ -84,7 +84,7 @@ class Values:
 
     def load(self, at: Sequence[FuzzIndex], grade: Grade) -> te.Value:
         """An element of a tensor, mostly at its own position, sometimes elsewhere or padded."""
-        tensor = self.rng.choice([tensor for tensor, own in self.tensors if own <= grade])
+        tensor = self.rng.choice([tensor for tensor, tensor_grade in self.tensors if tensor_grade <= grade])
         if self.rng.random() < 0.15:
             return self.padded(tensor, at)
         indices = [self.index(at, d, extent) for d, extent in enumerate(tensor.shape)]
@@ -112,12 +112,12 @@ class Values:
             return self.below(place.value, place.extent, extent)
         return self.rng.choice((place.value % extent, te.minimum(place.value, extent - 1)))
 
-    def below(self, value: te.Value, own: int, extent: int) -> te.Value:
+    def below(self, value: te.Value, size: int, extent: int) -> te.Value:
         """An index into a dimension longer than the position's extent `own`."""
         choices = [value] * 3 + [value >> 1]
-        choices.append(value + self.rng.randint(0, extent - own))
+        choices.append(value + self.rng.randint(0, extent - size))
         choices.append(te.const(extent - 1, "int32") - value)
-        if 2 * own - 1 <= extent:
+        if 2 * size - 1 <= extent:
             choices.append(value * 2)
         return self.rng.choice(choices)
 

@@ -112,8 +112,8 @@ _first_broken, _excess = rules.first_broken, Footprints.excess
 
 
 def _without_own_rules(config: Config, columns: Ints, index_of: dict[str, int]) -> tuple[int, Rule] | None:
-    found = _first_broken(config, columns, index_of)
-    return None if found is None or found[1].opcodes == (EXTENSION,) else found
+    fault = _first_broken(config, columns, index_of)
+    return None if fault is None or fault[1].opcodes == (EXTENSION,) else fault
 
 
 def _without_bounds(self: Footprints, row: Row, kernel: UopOffsets | None) -> list[Excess]:

@@ -52,8 +52,8 @@ class StepOperand:
         """Its elements, in the type and shape of the declaration."""
         where = self.elements(places)
         data = contents[self.space].reshape(-1)[where.start : where.stop]
-        own = ir.INTEGER_BITS[self.dtype]
-        elements = data if own == self.bits else unpack_elements(pack_elements(data, self.bits), own)
+        bits = ir.INTEGER_BITS[self.dtype]
+        elements = data if bits == self.bits else unpack_elements(pack_elements(data, self.bits), bits)
         return elements.astype(ir.storage_dtype(self.dtype)).reshape(self.shape)
 
 
@@ -107,9 +107,9 @@ def state_operand(behaviour: ir.Function, unit: str, name: str, state: State, in
     )
 
 
-def state_indices(extension: Extension, taken: set[str | None]) -> dict[State, str | None]:
+def state_indices(extension: Extension, names: set[str | None]) -> dict[State, str | None]:
     """What indexes the rows of each state: the indices that no buffer uses, in order."""
-    free = [index for index in ("acc", "src", "wgt") if index not in taken]
+    free = [index for index in ("acc", "src", "wgt") if index not in names]
     free = free if extension.output is None else free[1:]
     result: dict[State, str | None] = {}
     for state, whole in dict(_states(extension)).items():
@@ -122,4 +122,4 @@ def _states(extension: Extension) -> Iterator[tuple[State, bool]]:
     read = [(name, scope) for name, scope in extension.scopes.items() if isinstance(scope, State)]
     for name, state in read:
         yield state, state.is_whole(extension.behaviour.buffers[name].dims)
-    yield from ((state, False) for state in extension.updates if state not in [each for _, each in read])
+    yield from ((state, False) for state in extension.updates if state not in [state_read for _, state_read in read])

@@ -152,7 +152,7 @@ class PlantedFault:
     expected: tuple[View, ...]
     place: str
     programs: int
-    found: str
+    finding: str
     view: str
 
     @property
@@ -186,8 +186,8 @@ def plant_in_rtl(fault: RtlFault, seed: int = 0, most: int = MOST_PROGRAMS) -> P
     with fault.planted():
         model = RtlModel(build_library(fault.machine(config), BuildOptions(assertions=True)))
     with rtl_pair(config, model) as compare:
-        found = _first(GeneratedTests(config, compare=compare), seed, most)
-    return PlantedFault(fault.name, (View.RTL,), fault.where, *found)
+        outcome = _first(GeneratedTests(config, compare=compare), seed, most)
+    return PlantedFault(fault.name, (View.RTL,), fault.where, *outcome)
 
 
 def _planted(fault: Fault, tests: GeneratedTests, seed: int, most: int) -> PlantedFault:
@@ -199,7 +199,7 @@ def _planted(fault: Fault, tests: GeneratedTests, seed: int, most: int) -> Plant
 def _first(tests: GeneratedTests, seed: int, most: int) -> tuple[int, str, str]:
     """Programs until the first disagreement, its text and its view."""
     for number in range(most):
-        found = tests.check(seed + number)
-        if found is not None:
-            return number + 1, str(found), found.view.value
+        failure = tests.check(seed + number)
+        if failure is not None:
+            return number + 1, str(failure), failure.view.value
     return most, "", ""

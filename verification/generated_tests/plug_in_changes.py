@@ -57,20 +57,20 @@ def _first_field(plug_in: PlugIn, change: Callable[[PlugInField], PlugInField]) 
 def wider(bits: int) -> Change:
     """The first own field wider by some bits."""
 
-    def widened(own: PlugInField) -> PlugInField:
-        return replace(own, width=own.width + bits) if isinstance(own.width, int) else own
+    def widened(field: PlugInField) -> PlugInField:
+        return replace(field, width=field.width + bits) if isinstance(field.width, int) else field
 
     return lambda plug_in: _first_field(plug_in, widened)
 
 
 def other_sign(plug_in: PlugIn) -> PlugIn | None:
     """The first own field signed in place of unsigned, or the reverse."""
-    return _first_field(plug_in, lambda own: replace(own, signed=not own.signed))
+    return _first_field(plug_in, lambda field: replace(field, signed=not field.signed))
 
 
 def reordered(plug_in: PlugIn) -> PlugIn | None:
     """The own fields in the reverse order in words; the step reads them as before."""
-    if len({(own.width, own.signed) for own in plug_in.fields}) < 2:
+    if len({(field.width, field.signed) for field in plug_in.fields}) < 2:
         return None
     return _with(exchanged_fields(plug_in) or plug_in, fields=plug_in.fields[::-1])
 

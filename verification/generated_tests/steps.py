@@ -117,20 +117,20 @@ class DeclaredInstruction:
                 self._touch_sum(result, fields, step)
         return result
 
-    def _touch_sum(self, found: Touched, fields: Fields, step: InterpretedStep) -> None:
+    def _touch_sum(self, touched: Touched, fields: Fields, step: InterpretedStep) -> None:
         if self._continues(fields, step):
-            found.read(Buffer.ACC, _only(step.places["acc"]))
-        found.write(Buffer.ACC, _only(step.places["acc"]))
+            touched.read(Buffer.ACC, _only(step.places["acc"]))
+        touched.write(Buffer.ACC, _only(step.places["acc"]))
         if not step.last or fields["emit"] == StagedEmit.NONE:
             return
         raw = fields["emit"] == StagedEmit.RAW
         slots = self.config.acc_bits // self.config.out_bits if raw else 1
-        found.write(Buffer.OUT, range(step.out * slots, (step.out + 1) * slots))
+        touched.write(Buffer.OUT, range(step.out * slots, (step.out + 1) * slots))
         if not raw:
-            found.read(Buffer.SCL, _only(step.places["scl"]))
+            touched.read(Buffer.SCL, _only(step.places["scl"]))
         if fields["emit"] == StagedEmit.STAGE and self.stage is not None:
             for operand in self.stage.operands:
-                found.read(operand.space, operand.entries(step.places))
+                touched.read(operand.space, operand.entries(step.places))
 
     def _continues(self, fields: Fields, step: InterpretedStep) -> bool:
         """Whether a step needs the old value of its entry."""
@@ -142,17 +142,17 @@ class DeclaredInstruction:
 
     def run(self, fields: Fields, micro_ops: MicroOps, contents: Contents) -> None:
         """Execute an instruction on the contents of buffers and states, in place."""
-        given = {own.name: np.array([fields[own.name]]) for own in self.extension.fields}
+        given = {field.name: np.array([fields[field.name]]) for field in self.extension.fields}
         for step in steps(fields, micro_ops):
             values = {operand.name: operand.value(step.places, contents) for operand in self.operands}
             values |= {name: self._immediate(name, given[name]) for name in self._immediates()}
             if self.extension.in_place is not None:
                 values[self.extension.in_place] = self._old(step, contents)
-            found = interpret(self.behaviour, values)
+            results = interpret(self.behaviour, values)
             for space, index, name in self.updates:
-                contents[space][step.places[index] if index is not None else 0] = found[name].reshape(-1)
+                contents[space][step.places[index] if index is not None else 0] = results[name].reshape(-1)
             if self.extension.output is not None:
-                self._write_sum(fields, step, found[self.extension.output.name], contents)
+                self._write_sum(fields, step, results[self.extension.output.name], contents)
 
     def _immediates(self) -> list[str]:
         return [name for name, scope in self.extension.scopes.items() if scope == "immediate"]
@@ -250,10 +250,10 @@ def declared_fields(word: Words, extension: Extension, config: Config) -> dict[s
     shared = layout(config)[Opcode.GEMM]
     widths = [(slot.field.name, slot.width, slot.field.signed) for slot in shared]
     width_of = {name: width for name, width, _ in widths}
-    own = [(item.name, width_of.get(str(item.width), item.width), item.signed) for item in extension.fields]
+    fields_declared = [(item.name, width_of.get(str(item.width), item.width), item.signed) for item in extension.fields]
     result = {}
     at = 0
-    for name, width, signed in [*widths, *own]:
+    for name, width, signed in [*widths, *fields_declared]:
         if at == HEAD_BITS:
             at += NUMBER_BITS
         result[name] = _value(bits >> at, int(width), signed)

@@ -70,8 +70,11 @@ class TestedProgram:
         """The place, the declaration and the fields of each instruction of an extension."""
         opcodes = self.program.columns[:, COL["opcode"]]
         words = self.program.words
-        found = [(k, self.declared[number_of(words[k])]) for k in np.flatnonzero(opcodes == EXTENSION).tolist()]
-        return [(k, each, declared_fields(words[k], each.extension, each.config)) for k, each in found]
+        instructions = [(k, self.declared[number_of(words[k])]) for k in np.flatnonzero(opcodes == EXTENSION).tolist()]
+        return [
+            (k, instruction, declared_fields(words[k], instruction.extension, instruction.config))
+            for k, instruction in instructions
+        ]
 
 
 def _name(index: int, declared: DeclaredInstruction) -> str:
@@ -86,12 +89,12 @@ def decoder(case: TestedProgram) -> str | None:
     isa = isa_of(case.judged.config)
     for k, declared, fields in case.instructions:
         row = case.judged.columns[k]
-        found = isa.format_at(row)
-        if found.name != declared.extension.name.upper():
-            return f"{_name(k, declared)} must be decoded as such, got {found.name}"
+        encoding = isa.format_at(row)
+        if encoding.name != declared.extension.name.upper():
+            return f"{_name(k, declared)} must be decoded as such, got {encoding.name}"
         for name, value in fields.items():
-            if int(row[found.column(name)]) != value:
-                return f"{_name(k, declared)}: {name} must be {value}, got {int(row[found.column(name)])}"
+            if int(row[encoding.column(name)]) != value:
+                return f"{_name(k, declared)}: {name} must be {value}, got {int(row[encoding.column(name)])}"
     return None
 
 
@@ -134,9 +137,9 @@ def _misprinted(line: str, declared: DeclaredInstruction, fields: Fields) -> str
         tokens = sum(fields[name] for name in names)
         if tokens != (len(printed[key].split(",")) if key in printed else 0):
             return f"text must have {tokens} tokens to {key}"
-    for own in declared.extension.fields:
-        if int(printed.get(own.name, 0)) != fields[own.name]:
-            return f"text must have {own.name}={fields[own.name]}"
+    for field in declared.extension.fields:
+        if int(printed.get(field.name, 0)) != fields[field.name]:
+            return f"text must have {field.name}={fields[field.name]}"
     return ""
 
 
@@ -148,14 +151,14 @@ def footprint(case: TestedProgram) -> str | None:
     declared_at = {k: (declared, fields) for k, declared, fields in case.instructions}
     walk = AccessWalk(case.judged)
     for k, row in enumerate(case.judged.columns.tolist()):
-        found = [access for _, access in walk.visit(k, row)]
+        buffer_accesses = [access for _, access in walk.visit(k, row)]
         if k not in declared_at:
             continue
         if walk.findings:
             return f"a valid program must keep its bounds, got: {walk.findings[0].message}"
         declared, fields = declared_at[k]
         kernel = walk.kernel(row)
-        accesses: list[BufferAccess | StateAccess] = [*found, *walk.footprints.state_accesses(row, kernel)]
+        accesses: list[BufferAccess | StateAccess] = [*buffer_accesses, *walk.footprints.state_accesses(row, kernel)]
         touched = declared.touched(fields, _NO_MICRO_OPS if kernel is None else kernel.columns)
         for writes, expected in ((False, touched.reads), (True, touched.writes)):
             text = _first_set(expected, _entries(case, accesses, writes))
@@ -184,10 +187,10 @@ def _space(case: TestedProgram, access: BufferAccess | StateAccess) -> tuple[Spa
 
 def _first_set(expected: Mapping[Space, set[int]], got: Mapping[Space, set[int]]) -> str:
     for space in [*expected, *(space for space in got if space not in expected)]:
-        wanted, found = expected.get(space, set()), got.get(space, set())
-        if wanted != found:
+        wanted, entries = expected.get(space, set()), got.get(space, set())
+        if wanted != entries:
             name = f"{space.name.lower()} entries" if isinstance(space, Buffer) else f"{space} rows"
-            return f"{name} {_listed(wanted)}, got {_listed(found)}"
+            return f"{name} {_listed(wanted)}, got {_listed(entries)}"
     return ""
 
 

@@ -21,9 +21,9 @@ def tiled_product(size: int, block: int, thread: int, depth: int, *, dtype: str 
     outer, inner = [], []
     for loop in s.loops(copy):
         of_block, rest = s.split(loop, factor=block)
-        of_thread, own = s.split(rest, factor=thread)
+        of_thread, thread_loop = s.split(rest, factor=thread)
         outer += [of_block, of_thread]
-        inner.append(own)
+        inner.append(thread_loop)
     s.reorder(outer[0], outer[2], outer[1], outer[3], *inner)
     for loop, axis in zip(outer, ("blockIdx.y", "threadIdx.y", "blockIdx.x", "threadIdx.x"), strict=True):
         s.bind(loop, axis)
@@ -133,8 +133,8 @@ def centred_rows(rows: int, columns: int, threads: int) -> Schedule:
     s.rfactor(part)
     s.set_scope("most_rf", "shared")
     s.bind(part, "threadIdx.x")
-    _, own = s.split(column, factor=threads)
-    s.bind(own, "threadIdx.x")
+    _, thread_loop = s.split(column, factor=threads)
+    s.bind(thread_loop, "threadIdx.x")
     return s
 
 

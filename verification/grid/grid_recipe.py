@@ -32,10 +32,10 @@ def schedule_nests(rewrites: Rewrites) -> None:
 
 def block_size(rewrites: Rewrites) -> dict[str, int]:
     """Threads along each axis, 1 to 256 in all."""
-    left, sizes = rewrites.rng.choice((4, 16, 64, _MOST_THREADS)), []
+    budget, sizes = rewrites.rng.choice((4, 16, 64, _MOST_THREADS)), []
     for _ in THREAD_AXES:
-        sizes.append(rewrites.rng.choice([n for n in _MOST_ON_AXIS if n <= left]))
-        left //= sizes[-1]
+        sizes.append(rewrites.rng.choice([n for n in _MOST_ON_AXIS if n <= budget]))
+        budget //= sizes[-1]
     rewrites.rng.shuffle(sizes)
     return dict(zip(THREAD_AXES, sizes, strict=True))
 
@@ -93,26 +93,26 @@ class GridRecipe:
         """Splits the loops of a block over blocks of threads, threads, strides and lanes; the loops
         of threads."""
         attempt, rng = self.rewrites.attempt, self.rewrites.rng
-        groups, threads, own = [], [], []
+        groups, threads, thread_vars = [], [], []
         loops, axes = self.roles(block)[0], rng.sample("xyz", 3)
         if len(loops) > 1 and self.chance(0.2):
             loops = [attempt("fuse", (*loops,)) or loops[0]]
         for loop, axis in zip(loops, axes, strict=False):
             if self.chance(0.3):
                 loop, lane = self.pair(attempt("split", (loop, rng.choice(_SMALL))), loop)
-                own.append(lane)
+                thread_vars.append(lane)
             group, thread = self.pair(attempt("split", (loop, self.size[f"threadIdx.{axis}"])), loop)
             if self.chance(0.3):  # strides: a thread has elements that are a block apart
                 group, stride = self.pair(attempt("split", (group, rng.choice(_SMALL))), group)
-                own.insert(0, stride)
+                thread_vars.insert(0, stride)
             groups.append((group, f"blockIdx.{axis}"))
             threads.append((thread, f"threadIdx.{axis}"))
-        order = [name for name, _ in (*groups, *threads)] + own
+        order = [name for name, _ in (*groups, *threads)] + thread_vars
         attempt("reorder", tuple(dict.fromkeys(order)))
         for loop, axis in (*groups, *threads):
             if axis in self.size or self.chance(0.7):
                 attempt("bind", (loop, axis))
-        for loop in own:
+        for loop in thread_vars:
             if self.chance(0.6):
                 attempt(rng.choice(("vectorize", "vectorize", "vthread", "unroll")), (loop,))
         return [loop for loop, _ in threads]
@@ -123,12 +123,12 @@ class GridRecipe:
 
     def step_through(self) -> None:
         """Splits the terms of a reduction into steps, for the tiles of each."""
-        own, terms = self.roles(self.block)
+        axes, terms = self.roles(self.block)
         if terms and self.chance(0.6):
             step, inner = self.pair(
                 self.rewrites.attempt("split", (terms[0], self.rewrites.rng.choice(_SMALL))), terms[0]
             )
-            free = [name for name in own if not self.axis(name)]
+            free = [name for name in axes if not self.axis(name)]
             self.rewrites.attempt("reorder", tuple(dict.fromkeys((step, *terms[1:], inner, *free))))
 
     def axis(self, loop: str) -> str | None:
@@ -152,8 +152,8 @@ class GridRecipe:
         leaf = next((leaf for leaf in leaves(self.rewrites.schedule.fn) if leaf.name == self.block), None)
         stores = [stmt for stmt in ir.walk(leaf.block) if isinstance(stmt, ir.Store)] if leaf else []
         loads = [e.buffer for s in stores for e in ir.walk_expr(s.value) if isinstance(e, ir.Load)]
-        own = {store.buffer for store in stores}
-        return [name for name in dict.fromkeys(loads) if name not in own]
+        buffers = {store.buffer for store in stores}
+        return [name for name in dict.fromkeys(loads) if name not in buffers]
 
     def place(self, block: str, threads: set[str]) -> None:
         """Puts a producer into a loop around its reader and lets the threads compute it
@@ -194,18 +194,20 @@ class GridRecipe:
         axis = rng.choice(THREAD_AXES)
         for loop, group in zip(self.roles(self.block)[0], rng.sample(ir.BLOCK_AXES, 3), strict=False):
             attempt("bind", (loop, group))
-        part, own = self.pair(attempt("split", (rng.choice(terms), None, rng.choice((2, 3, 4, 5, 8)))), terms[0])
+        part, thread_loop = self.pair(
+            attempt("split", (rng.choice(terms), None, rng.choice((2, 3, 4, 5, 8)))), terms[0]
+        )
         if self.chance(0.5):
-            part, own = self.pair(attempt("split", (own, rng.choice((2, 3, 4, 8)))), own)[::-1]
-            attempt("reorder", (part, own))
+            part, thread_loop = self.pair(attempt("split", (thread_loop, rng.choice((2, 3, 4, 8)))), thread_loop)[::-1]
+            attempt("reorder", (part, thread_loop))
         attempt("thread_reduce", (part, axis))
 
     def add_at_once(self, terms: list[str]) -> None:
         """All blocks and threads add to the results at once."""
         attempt, rng = self.rewrites.attempt, self.rewrites.rng
         attempt("atomic", (self.block,))
-        own, _ = self.roles(self.block)
+        axes, _ = self.roles(self.block)
         group, thread = self.pair(attempt("split", (terms[0], rng.choice(_SMALL))), terms[0])
-        attempt("reorder", tuple(dict.fromkeys((group, thread, *terms[1:], *own))))
+        attempt("reorder", tuple(dict.fromkeys((group, thread, *terms[1:], *axes))))
         attempt("bind", (group, rng.choice(ir.BLOCK_AXES)))
         attempt("bind", (thread, rng.choice(THREAD_AXES)))

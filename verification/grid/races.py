@@ -184,18 +184,18 @@ class _Builder:
     def index(self, loops: dict[str, int], buffer: str) -> ir.Expr:
         """An index: the thread's own element, one beside it, or one that depends on a loop."""
         x, y = ir.Var("threadIdx.x"), ir.Var("threadIdx.y")
-        own: ir.Expr = x if self.block[1] == 1 else ir.Binary("add", ir.Binary("mul", y, ir.Const(self.block[0])), x)
+        linear: ir.Expr = x if self.block[1] == 1 else ir.Binary("add", ir.Binary("mul", y, ir.Const(self.block[0])), x)
         size = self.block[0] * self.block[1]
         if buffer == "y":
             block = ir.Binary("mul", ir.Var("blockIdx.x"), ir.Const(self.chance.choice((size, size, size, 1))))
-            return ir.Binary("add", block, own)
-        forms: list[ir.Expr] = [own, own, own, x, ir.Binary("sub", ir.Const(size - 1), own)]
-        forms.append(ir.Binary("mod", ir.Binary("add", own, ir.Const(1)), ir.Const(size)))
+            return ir.Binary("add", block, linear)
+        forms: list[ir.Expr] = [linear, linear, linear, x, ir.Binary("sub", ir.Const(size - 1), linear)]
+        forms.append(ir.Binary("mod", ir.Binary("add", linear, ir.Const(1)), ir.Const(size)))
         for var in loops:
-            forms.append(ir.Binary("add", own, ir.Var(var)))
-            forms.append(ir.Binary("mod", ir.Binary("add", own, ir.Var(var)), ir.Const(size)))
+            forms.append(ir.Binary("add", linear, ir.Var(var)))
+            forms.append(ir.Binary("mod", ir.Binary("add", linear, ir.Var(var)), ir.Const(size)))
             turn = ir.Binary("mod", ir.Var(var), ir.Const(2))
-            forms.append(ir.Binary("add", ir.Binary("mul", turn, ir.Const(size)), own))
+            forms.append(ir.Binary("add", ir.Binary("mul", turn, ir.Const(size)), linear))
         return self.chance.choice(forms)
 
 

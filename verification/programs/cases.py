@@ -56,13 +56,13 @@ class ProgramCase:
         return f"{name}, seed {self.seed}, on {self.config.name} with {self.config.dram}{start}"
 
 
-def all_random(seed: int, each: int = EACH) -> list[list[ProgramCase]]:
+def all_random(seed: int, count: int = EACH) -> list[list[ProgramCase]]:
     """Batches of `each` random programs on every machine with every memory, fewer on slow ones."""
     result = []
     machines = [replace(machine, dram=dram) for dram in DRAMS for machine in MACHINES]
     for number, machine in enumerate(machines):
         first = (seed * len(machines) + number) * EACH_LONG
-        programs = each // SLOW_SHARE if machine.dram.read_latency > _SLOW_LATENCY else each
+        programs = count // SLOW_SHARE if machine.dram.read_latency > _SLOW_LATENCY else count
         result += random_batches(machine, first, programs, random_start=number % 2 > 0)
     return result
 

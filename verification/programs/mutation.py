@@ -71,11 +71,11 @@ def _choices(program: Program, fields: Sequence[str], among: Sequence[int]) -> l
     return result or [(index, one.slots[1]) for index, one in formats]
 
 
-def _slots(found: Format, fields: Sequence[str]) -> list[Slot]:
+def _slots(encoding: Format, fields: Sequence[str]) -> list[Slot]:
     """The slots of a format with these names; with bounds, also those of an extension alone."""
-    alone = () if found.plug_in is None else ("extension", *(field.name for field in found.plug_in.fields))
+    alone = () if encoding.plug_in is None else ("extension", *(field.name for field in encoding.plug_in.fields))
     names = (*fields, *alone) if fields == BOUNDS else fields
-    return [slot for slot in found.slots if slot.field.name in names]
+    return [slot for slot in encoding.slots if slot.field.name in names]
 
 
 def _other(old: int, slot: Slot, rng: Generator) -> int:

@@ -81,7 +81,7 @@ def _marks(acc: Ints, rng: Generator) -> Ints:
 # --- instructions ---------------------------------------------------------------------------------
 
 
-def random_core(state: RandomState, found: Format, most: int = SHORT, quiet: bool = False) -> Drawn | None:
+def random_core(state: RandomState, encoding: Format, most: int = SHORT, quiet: bool = False) -> Drawn | None:
     """A compute instruction of up to `most` iterations on loaded micro-ops; None if nothing fits.
 
     A quiet instruction emits nothing to the output buffer.
@@ -91,7 +91,7 @@ def random_core(state: RandomState, found: Format, most: int = SHORT, quiet: boo
         return None
     part = state.uops[begin:end]
     loops = _loops(state, end - begin, most)
-    emit = StagedEmit.NONE if quiet or not writes_sums(found) else StagedEmit(state.one(_emits(state.config)))
+    emit = StagedEmit.NONE if quiet or not writes_sums(encoding) else StagedEmit(state.one(_emits(state.config)))
     form = {
         "uop_begin": begin,
         "uop_end": end,
@@ -99,11 +99,11 @@ def random_core(state: RandomState, found: Format, most: int = SHORT, quiet: boo
         "loop1": loops[1],
         "emit": emit_of(state.config, emit),
     }
-    form["init"] = state.one((0, 1)) if draws_init(found) else 0
-    operation = _operation(state, found)
-    reads = _reads_sums(found, operation) and not form["init"]
-    sums = _sums(state, part, loops, emit, reads) if writes_sums(found) else {}
-    operands = _operands(state, part, loops, found, operation)
+    form["init"] = state.one((0, 1)) if draws_init(encoding) else 0
+    operation = _operation(state, encoding)
+    reads = _reads_sums(encoding, operation) and not form["init"]
+    sums = _sums(state, part, loops, emit, reads) if writes_sums(encoding) else {}
+    operands = _operands(state, part, loops, encoding, operation)
     if sums is None or operands is None:
         return None
     requantises = emit in (StagedEmit.REQUANT, StagedEmit.STAGE)
@@ -111,11 +111,11 @@ def random_core(state: RandomState, found: Format, most: int = SHORT, quiet: boo
     if scales is None:
         return None
     fields: dict[str, Any] = {**form, **sums, **operands, **scales, **operation}
-    own = own_values(state, found, fields, most)
-    if own is None:
+    values = own_values(state, encoding, fields, most)
+    if values is None:
         return None
-    fields |= own
-    return Drawn(found.cls(**fields))
+    fields |= values
+    return Drawn(encoding.cls(**fields))
 
 
 def _micro_ops(state: RandomState) -> tuple[int, int] | None:
@@ -146,14 +146,14 @@ def _emits(config: Config) -> tuple[int, ...]:
     return (0, 1, 1, 2) if config.stage is None else (0, 1, 1, 2, 3, 3)
 
 
-def _reads_sums(found: Format, operation: dict[str, Any]) -> bool:
-    if found.plug_in is not None:
-        return reads_old_sum(found.plug_in)
+def _reads_sums(encoding: Format, operation: dict[str, Any]) -> bool:
+    if encoding.plug_in is not None:
+        return reads_old_sum(encoding.plug_in)
     return bool(operation.get("op", VectorOp.ADD) != VectorOp.MOV)
 
 
-def _operation(state: RandomState, found: Format) -> dict[str, Any]:
-    if found.code != Opcode.VECTOR:
+def _operation(state: RandomState, encoding: Format) -> dict[str, Any]:
+    if encoding.code != Opcode.VECTOR:
         return {}
     op, operand = VectorOp(int(state.rng.integers(len(VectorOp)))), Operand(int(state.rng.integers(len(Operand))))
     reads = operand == Operand.SRC or op == VectorOp.MAC
@@ -195,11 +195,11 @@ def _moved(offsets: Ints, loops: tuple[int, int], first: int, second: int) -> In
 
 
 def _operands(
-    state: RandomState, part: Ints, loops: tuple[int, int], found: Format, operation: dict[str, Any]
+    state: RandomState, part: Ints, loops: tuple[int, int], encoding: Format, operation: dict[str, Any]
 ) -> dict[str, int] | None:
     """`src` and `wgt` with their factors, if the operation uses them."""
     fields: dict[str, int] = {}
-    for name, column, view in _views(state, found, operation):
+    for name, column, view in _views(state, encoding, operation):
         offsets = np.unique(part[:, column])
         placed = state.place(offsets, loops, len(view), _high(state, name), view)
         if placed is None:
@@ -208,12 +208,12 @@ def _operands(
     return fields
 
 
-def _views(state: RandomState, found: Format, operation: dict[str, Any]) -> list[tuple[str, int, Bools]]:
+def _views(state: RandomState, encoding: Format, operation: dict[str, Any]) -> list[tuple[str, int, Bools]]:
     """The indices in use: field, micro-op column, and a mask of the entries that were written."""
     written = state.written
-    if found.plug_in is not None:
-        return [(name, COLUMN_OF[name], mask) for name, mask in operand_masks(state, found.plug_in)]
-    if found.code == Opcode.GEMM:
+    if encoding.plug_in is not None:
+        return [(name, COLUMN_OF[name], mask) for name, mask in operand_masks(state, encoding.plug_in)]
+    if encoding.code == Opcode.GEMM:
         return [("src", SRC, written[Buffer.INP]), ("wgt", WGT, written[Buffer.WGT])]
     views: list[tuple[str, int, Bools]] = []
     if operation["operand"] == Operand.SRC or operation["op"] == VectorOp.MAC:

@@ -167,10 +167,10 @@ def _in_dram(state: RandomState, shape: Shape, beats: int, tensor: str, reads: b
     """`dram` and strides inside the tensor; for a read, inside the beats that were stored."""
     run = (0, state.sizes[tensor])
     if reads and tensor in state.stored:
-        found = state.interval(state.stored[tensor])
-        if found is None:
+        interval = state.interval(state.stored[tensor])
+        if interval is None:
             return None
-        run = found
+        run = interval
     row = shape.x * beats
     unit = beats if tensor == "uops" else 1
     room = run[1] - run[0]

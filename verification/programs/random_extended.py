@@ -42,9 +42,9 @@ MOST_CYCLES = 1 << 16
 _CYCLES_EACH = 64
 
 
-def draws_init(found: Format) -> bool:
+def draws_init(encoding: Format) -> bool:
     """Whether an instruction of the format may begin sums anew."""
-    return found.plug_in is None or found.plug_in.old is OldSum.ACCUMULATE
+    return encoding.plug_in is None or encoding.plug_in.old is OldSum.ACCUMULATE
 
 
 def reads_old_sum(plug_in: PlugIn) -> bool:
@@ -52,9 +52,9 @@ def reads_old_sum(plug_in: PlugIn) -> bool:
     return plug_in.old in (OldSum.READ, OldSum.ACCUMULATE)
 
 
-def writes_sums(found: Format) -> bool:
+def writes_sums(encoding: Format) -> bool:
     """Whether a step of the format computes an accumulator entry."""
-    return found.plug_in is None or found.plug_in.writes_sums
+    return encoding.plug_in is None or encoding.plug_in.writes_sums
 
 
 def emit_of(config: Config, emit: StagedEmit) -> Emit | StagedEmit:
@@ -102,10 +102,10 @@ def fill_states(state: RandomState, count: int) -> None:
 
     Two rounds, since those of one state may read another.
     """
-    for found in [*_writers(state.config), *_writers(state.config)]:
-        for held in found.plug_in.states if found.plug_in is not None else ():
+    for encoding in [*_writers(state.config), *_writers(state.config)]:
+        for held in encoding.plug_in.states if encoding.plug_in is not None else ():
             if held.writes and not state.rows(held.state).all() and len(state.drawn) < count:
-                drawn = _filling(state, found, held)
+                drawn = _filling(state, encoding, held)
                 if drawn is not None:
                     state.admit(drawn)
 
@@ -114,39 +114,39 @@ def _writers(config: Config) -> list[Format]:
     return [item for item in isa_of(config).formats.values() if item.plug_in is not None and item.plug_in.states]
 
 
-def _filling(state: RandomState, found: Format, held: StatePort) -> Drawn | None:
+def _filling(state: RandomState, encoding: Format, held: StatePort) -> Drawn | None:
     """An instruction with a step for each row of a state, its operands at one place."""
     still = np.flatnonzero((state.uops[:, :3] == 0).all(axis=1) & state.written[Buffer.UOP])
-    if not len(still) or found.plug_in is None:
+    if not len(still) or encoding.plug_in is None:
         return None
     fields: dict[str, Any] = {"uop_begin": int(still[0]), "uop_end": int(still[0]) + 1, "loop0": held.state.rows}
-    fields |= {index: int(mask.argmax()) for index, mask in operand_masks(state, found.plug_in)}
-    if found.plug_in.writes_sums:
+    fields |= {index: int(mask.argmax()) for index, mask in operand_masks(state, encoding.plug_in)}
+    if encoding.plug_in.writes_sums:
         fields["acc"] = int(state.written[Buffer.ACC].argmax())
     if held.index is not None:
         fields |= {held.index: 0, f"{held.index}0": 1}
-    own = own_values(state, found, {**fields, "loop1": 1}, held.state.rows)
-    if own is None:
+    values = own_values(state, encoding, {**fields, "loop1": 1}, held.state.rows)
+    if values is None:
         return None
-    fields |= own
-    return Drawn(found.cls(**fields))
+    fields |= values
+    return Drawn(encoding.cls(**fields))
 
 
 # --- fields ---------------------------------------------------------------------------------------
 
 
-def own_values(state: RandomState, found: Format, fields: Mapping[str, Any], most: int) -> dict[str, int] | None:
+def own_values(state: RandomState, encoding: Format, fields: Mapping[str, Any], most: int) -> dict[str, int] | None:
     """Values of the fields of a format's own beside `fields`: of extremes, 0, 1 and any.
 
     None if no draw keeps the rules of the format and a cost in proportion to `most` iterations.
     """
-    if found.plug_in is None:
+    if encoding.plug_in is None:
         return {}
-    own = {field.name for field in found.plug_in.fields}
-    slots = [slot for slot in found.values if slot.field.name in own]
+    names = {field.name for field in encoding.plug_in.fields}
+    slots = [slot for slot in encoding.values if slot.field.name in names]
     for _ in range(DRAWS):
         drawn = {slot.field.name: _value(state, slot) for slot in slots}
-        if _allowed(state, found, {**fields, **drawn}, most):
+        if _allowed(state, encoding, {**fields, **drawn}, most):
             return drawn
     return None
 
@@ -156,13 +156,13 @@ def _value(state: RandomState, slot: Slot) -> int:
     return state.one((slot.low, slot.high, 0, min(1, slot.high), anything, anything))
 
 
-def _allowed(state: RandomState, found: Format, fields: Mapping[str, Any], most: int) -> bool:
-    columns = instruction_columns(state.config, [found.cls(**fields)])
+def _allowed(state: RandomState, encoding: Format, fields: Mapping[str, Any], most: int) -> bool:
+    columns = instruction_columns(state.config, [encoding.cls(**fields)])
     try:
         check_rules(state.config, columns)
     except IsaError:
         return False
-    assert found.plug_in is not None, "the format of an extension"
-    step = extension_step(found.plug_in, own_fields(found.plug_in, reader(columns, isa_of(state.config).col)))
+    assert encoding.plug_in is not None, "the format of an extension"
+    step = extension_step(encoding.plug_in, own_fields(encoding.plug_in, reader(columns, isa_of(state.config).col)))
     iterations = fields["loop0"] * fields["loop1"] * (fields["uop_end"] - fields["uop_begin"])
     return bool(np.max(step) * iterations <= (MOST_CYCLES if state.chance(0.1) else _CYCLES_EACH * most))

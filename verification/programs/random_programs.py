@@ -185,8 +185,8 @@ def _draw(state: RandomState, mix: Mix, count: int, longest: int) -> None:
 
 def _weights(config: Config, mix: Mix) -> dict[str, float]:
     """The chance of each kind; those of extensions together have that of GEMM and VECTOR."""
-    each = (mix.weights["gemm"] + mix.weights["vector"]) / max(1, len(config.extensions))
-    return {**mix.weights, **{EXTENDED + plug_in.name: each for plug_in in config.extensions}}
+    weight = (mix.weights["gemm"] + mix.weights["vector"]) / max(1, len(config.extensions))
+    return {**mix.weights, **{EXTENDED + plug_in.name: weight for plug_in in config.extensions}}
 
 
 def _fill_queue(state: RandomState, count: int) -> ExtraTokens:
@@ -197,16 +197,16 @@ def _fill_queue(state: RandomState, count: int) -> ExtraTokens:
     queue, many, slow = FULL_QUEUES[int(state.rng.integers(len(FULL_QUEUES)))]
     many, slow = _or_extended(state, many), _or_extended(state, slow)
     source, target = queue
-    each = state.one((1, 2, 2))
-    room = count - len(state.drawn) - MIN_TOKEN_DEPTH * (each + 1)
+    repeats = state.one((1, 2, 2))
+    room = count - len(state.drawn) - MIN_TOKEN_DEPTH * (repeats + 1)
     for _ in range(2 if STORES in queue else 0):
         _admitted(state, "vector", MEDIUM)  # results to store
-    rounds = [slow, *[many] * each] * max(1, room // (each + 1))
-    for kind in [*[many] * (each * MIN_TOKEN_DEPTH), *rounds, *[slow] * MIN_TOKEN_DEPTH]:
+    rounds = [slow, *[many] * repeats] * max(1, room // (repeats + 1))
+    for kind in [*[many] * (repeats * MIN_TOKEN_DEPTH), *rounds, *[slow] * MIN_TOKEN_DEPTH]:
         most = MEDIUM if kind == slow else TINY
         if len(state.drawn) < count and not _admitted(state, kind, most):
             _admitted(state, f"sync_{(target if kind == slow else source).name.lower()}", most)
-    return ExtraTokens(1 / each, queue)
+    return ExtraTokens(1 / repeats, queue)
 
 
 def _or_extended(state: RandomState, kind: str) -> str:
@@ -229,9 +229,9 @@ def _one(state: RandomState, kind: str, most: int) -> Drawn | None:
         return random_store(state, most)
     if kind in LOADED:
         return random_load(state, LOADED[kind], most)
-    found = isa_of(state.config).format_named(kind.removeprefix(EXTENDED).removesuffix(QUIET))
-    assert found is not None, "every other kind is a compute instruction of the machine"
-    return random_core(state, found, most, kind.endswith(QUIET))
+    encoding = isa_of(state.config).format_named(kind.removeprefix(EXTENDED).removesuffix(QUIET))
+    assert encoding is not None, "every other kind is a compute instruction of the machine"
+    return random_core(state, encoding, most, kind.endswith(QUIET))
 
 
 # --- the program ----------------------------------------------------------------------------------

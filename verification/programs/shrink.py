@@ -30,7 +30,7 @@ def shrink(program: Program, fails: Callable[[Program], bool], most_tries: int =
     """A verified program that `fails`: a simpler part of `program`, or `program` itself."""
     search = _Search(program, fails, most_tries)
     size = -1
-    while size != len(search.best) and search.left:
+    while size != len(search.best) and search.tries:
         size = len(search.best)
         search.leave_out()
     search.fewer_tokens()
@@ -43,14 +43,14 @@ class _Search:
 
     def __init__(self, program: Program, fails: Callable[[Program], bool], most_tries: int) -> None:
         self.fails = fails
-        self.left = most_tries
+        self.tries = most_tries
         self.best = without_tokens(program)
         self.result = program
         self.accepts(self.best.with_fewest_tokens())
 
     def accepts(self, candidate: TokenFreeProgram | None) -> bool:
         """Accepts a candidate that is verified and fails; returns whether it did."""
-        if candidate is None or not self.left:
+        if candidate is None or not self.tries:
             return False
         try:
             program = candidate.assembled()
@@ -58,7 +58,7 @@ class _Search:
             return False
         if not verify(program).ok:
             return False
-        self.left -= 1
+        self.tries -= 1
         if not self.fails(program):
             return False
         self.best, self.result = candidate, program
@@ -67,7 +67,7 @@ class _Search:
     def leave_out(self) -> None:
         """Removes instructions, large blocks first, from the end; a single one may leave a SYNC."""
         size = max(1, len(self.best) // 2)
-        while self.left:
+        while self.tries:
             end = len(self.best)
             while end > 0:
                 self._drop(range(max(0, end - size), end))

@@ -93,8 +93,8 @@ def bench_findings(files: Sequence[SourceFile], module: str, chosen: Sequence[De
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_guarded(files, dict(enumerate(chosen, 1)), folder)
-        if found := _failure(tests, folder, 0):
-            raise DesignError(f"rtl_mutants: the tests of {module} must pass without a defect, got {found}")
+        if failure := _failure(tests, folder, 0):
+            raise DesignError(f"rtl_mutants: the tests of {module} must pass without a defect, got {failure}")
         for number, defect in enumerate(chosen, 1):
             yield defect, _failure(tests, folder, number) or _refutation(files, benches.proof, defect)
 

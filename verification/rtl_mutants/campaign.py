@@ -37,15 +37,15 @@ def verdicts(
     The machines of `late` judge only what the tests of the modules leave, so few need a model.
     """
     chosen = sample(all_defects(machines), seed, count)
-    found = {defect.key: Judgement(defect, Killer.NOTHING) for defect in chosen}
+    judgements = {defect.key: Judgement(defect, Killer.NOTHING) for defect in chosen}
 
     def alive() -> list[Defect]:
-        return [verdict.defect for verdict in found.values() if verdict.killer is Killer.NOTHING]
+        return [verdict.defect for verdict in judgements.values() if verdict.killer is Killer.NOTHING]
 
     def note(stage: Iterable[Judgement]) -> None:
         for verdict in stage:
             print(verdict, file=sys.stderr, flush=True)
-            found[verdict.defect.key] = verdict
+            judgements[verdict.defect.key] = verdict
 
     every = [*machines, *late]
     models: list[MutantModel] = []
@@ -61,7 +61,7 @@ def verdicts(
         for stage in Round:
             note(_on_models(built, alive(), seed, workers, stage, progress))
     note(_proofs(every, alive(), progress))
-    return list(found.values())
+    return list(judgements.values())
 
 
 # --- the sample -----------------------------------------------------------------------------------
@@ -77,13 +77,13 @@ def all_defects(machines: Iterable[Config]) -> list[Defect]:
     return list(result.values())
 
 
-def sample(found: Sequence[Defect], seed: int, count: int) -> list[Defect]:
+def sample(all_defects: Sequence[Defect], seed: int, count: int) -> list[Defect]:
     """`count` defects by a seed: one of each module, then any.
 
     The order is that of hashes, so most of a sample stays when a change of the RTL adds defects or
     takes some away.
     """
-    shuffled = sorted(found, key=lambda defect: blake2b(f"{seed} {defect.key}".encode()).digest())
+    shuffled = sorted(all_defects, key=lambda defect: blake2b(f"{seed} {defect.key}".encode()).digest())
     first: dict[str, Defect] = {}
     for defect in shuffled:
         first.setdefault(defect.module, defect)
@@ -113,19 +113,19 @@ def _on_models(
     progress: Progress,
 ) -> Iterator[Judgement]:
     """The verdicts of a round of scenarios on the defects of models that are still alive."""
-    left = {defect.key for defect in alive}
+    alive_keys = {defect.key for defect in alive}
     for model in models:
-        numbers = [number for number, defect in model.defects.items() if defect.key in left]
+        numbers = [number for number, defect in model.defects.items() if defect.key in alive_keys]
         if not numbers:
             continue
         name = model.config.name
-        if found := original_finding(model, seed, chosen):
-            raise DesignError(f"rtl_mutants: {name} without a defect must pass, got {found}")
+        if failure := original_finding(model, seed, chosen):
+            raise DesignError(f"rtl_mutants: {name} without a defect must pass, got {failure}")
         for number, verdict in enumerate(judge(model, numbers, seed, workers, chosen), 1):
             yield verdict
             if verdict.killer is not Killer.NOTHING:
-                left.remove(verdict.defect.key)
-            progress(f"{name}, {chosen.value} scenarios, {len(left)} alive", number, len(numbers))
+                alive_keys.remove(verdict.defect.key)
+            progress(f"{name}, {chosen.value} scenarios, {len(alive_keys)} alive", number, len(numbers))
 
 
 def _lint(machines: Sequence[Config], chosen: Sequence[Defect]) -> Iterator[Judgement]:
@@ -152,8 +152,8 @@ def _on_benches(machine: Config, chosen: Sequence[Defect], workers: int, progres
         return list(bench_findings(files, module, modules[module]))
 
     with ThreadPoolExecutor(workers) as pool:
-        for number, found in enumerate(pool.map(findings, modules), 1):
-            yield from (Judgement(defect, Killer.BENCH, text) for defect, text in found if text)
+        for number, failure in enumerate(pool.map(findings, modules), 1):
+            yield from (Judgement(defect, Killer.BENCH, text) for defect, text in failure if text)
             progress("tests of the modules", number, len(modules))
 
 
@@ -182,12 +182,12 @@ def judge(model: MutantModel, numbers: Collection[int], seed: int, workers: int,
     pending: SimpleQueue[int | None] = SimpleQueue()
     for number in [*numbers, *(None for _ in range(workers))]:
         pending.put(number)
-    found: SimpleQueue[tuple[int, str]] = SimpleQueue()
-    lanes = [Thread(target=_work, args=(model, seed, chosen, pending, found), daemon=True) for _ in range(workers)]
+    replies: SimpleQueue[tuple[int, str]] = SimpleQueue()
+    lanes = [Thread(target=_work, args=(model, seed, chosen, pending, replies), daemon=True) for _ in range(workers)]
     for lane in lanes:
         lane.start()
     for _ in numbers:
-        number, text = found.get()
+        number, text = replies.get()
         yield Judgement(model.defects[number], _killer(text), text)
 
 
@@ -196,7 +196,7 @@ def _work(
     seed: int,
     chosen: Round,
     pending: SimpleQueue[int | None],
-    found: SimpleQueue[tuple[int, str]],
+    replies: SimpleQueue[tuple[int, str]],
 ) -> None:
     """Judges defects in a process of its own, with a new one after a crash or a hang."""
     context = multiprocessing.get_context("spawn")
@@ -210,7 +210,7 @@ def _work(
             for process in list(pool._processes.values()):  # a worker in C code heeds nothing else
                 process.kill()
             pool = ProcessPoolExecutor(1, context)
-        found.put((number, text))
+        replies.put((number, text))
     pool.shutdown()
 
 
@@ -219,18 +219,18 @@ def original_finding(model: MutantModel, seed: int, chosen: Round) -> str:
     return first_finding(model.config, model.activated(ORIGINAL), seed, chosen)
 
 
-def _killer(found: str) -> Killer:
-    if not found:
+def _killer(detail: str) -> Killer:
+    if not detail:
         return Killer.NOTHING
-    if found in (_CRASH, _LATE):
-        return Killer.CRASH if found == _CRASH else Killer.HANG
-    if "must not stop" in found:
+    if detail in (_CRASH, _LATE):
+        return Killer.CRASH if detail == _CRASH else Killer.HANG
+    if "must not stop" in detail:
         return Killer.ASSERTION
-    if "has not ended" in found or "hangs" in found or "must come within" in found or "must be answered" in found:
+    if "has not ended" in detail or "hangs" in detail or "must come within" in detail or "must be answered" in detail:
         return Killer.HANG
-    if "broken in cycle" in found:
+    if "broken in cycle" in detail:
         return Killer.PROTOCOL
-    if found.startswith("programs"):
+    if detail.startswith("programs"):
         return Killer.EQUALITY
     control = ("registers", "accesses", "interrupt", "busy")
-    return Killer.CONTROL if found.startswith(control) else Killer.STOPS
+    return Killer.CONTROL if detail.startswith(control) else Killer.STOPS

@@ -60,9 +60,9 @@ def transact(
     got: list[tuple[int, int]] = []
     held: dict[str, tuple[int, ...]] = {}
     for _ in range(MOST_CYCLES):
-        for channel, left in pending.items():
-            offered[channel] = left > 0 and (offered[channel] or rng.random() >= pause)
-        at = {channel: -left for channel, left in pending.items()}
+        for channel, count in pending.items():
+            offered[channel] = count > 0 and (offered[channel] or rng.random() >= pause)
+        at = {channel: -count for channel, count in pending.items()}
         pins = {"bready": int(rng.random() >= pause), "rready": int(rng.random() >= pause)}
         if offered["aw"]:
             pins |= {"awvalid": 1, "awaddr": writes[at["aw"]].offset}
@@ -71,7 +71,7 @@ def transact(
         if offered["ar"]:
             pins |= {"arvalid": 1, "araddr": reads[at["ar"]]}
         out = machine.control_cycle(**pins)
-        taken = {"aw": out.awready, "w": out.wready, "ar": out.arready}
+        ready_of = {"aw": out.awready, "w": out.wready, "ar": out.arready}
         _answer_is_stable(held, "write", pins["bready"], out.bvalid, (out.bresp,))
         _answer_is_stable(held, "read", pins["rready"], out.rvalid, (out.rdata, out.rresp))
         if out.bvalid and pins["bready"]:
@@ -80,7 +80,7 @@ def transact(
             got.append((out.rdata, out.rresp))
         accepted = len(writes) - max(pending["aw"], pending["w"]), len(reads) - pending["ar"]
         require(len(said) <= accepted[0] and len(got) <= accepted[1], "a response must follow its access")
-        for channel, ready in taken.items():
+        for channel, ready in ready_of.items():
             if offered[channel] and ready:
                 pending[channel] -= 1
                 offered[channel] = False

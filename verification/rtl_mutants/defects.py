@@ -62,11 +62,11 @@ def defects(file: SourceFile) -> list[Defect]:
     code = Code(file.text, file.types)
     constant = _constant_functions(file.root)
     changes = _changes(code, file.root, constant, clocked=False)
-    found = [defect for defect in (_defect(file, change) for change in changes) if not _is_in(file.checks, defect)]
-    found.sort(key=lambda defect: (defect.span, defect.kind, defect.after))
+    changed = [defect for defect in (_defect(file, change) for change in changes) if not _is_in(file.checks, defect)]
+    changed.sort(key=lambda defect: (defect.span, defect.kind, defect.after))
     seen: Counter[tuple[str, str, str]] = Counter()
     numbered = []
-    for defect in found:
+    for defect in changed:
         name = defect.kind, _one_line(defect.before), _one_line(defect.after)
         numbered.append(replace(defect, number=seen[name]))
         seen[name] += 1

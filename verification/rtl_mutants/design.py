@@ -56,7 +56,7 @@ class SourceFile:
     @property
     def checks(self) -> list[Span]:
         """Where the assertions are, which are no part of the machine."""
-        return [found.span() for found in _CHECKS.finditer(self.text)]
+        return [match.span() for match in _CHECKS.finditer(self.text)]
 
     def elaborates(self, place: Span) -> bool:
         """Whether the configuration elaborates an expression of a place."""

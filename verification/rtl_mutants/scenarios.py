@@ -96,6 +96,6 @@ def _compare(config: Config, model: RtlModel | None, cases: Sequence[ProgramCase
     with rtl_pair(config, model) as compare:
         for case in cases:
             program = case.made()
-            found = compare(program, random_arrays(program, case.seed), case.conditions(program)).difference
-            if found:
-                raise MachineFault(found.splitlines()[0])
+            difference = compare(program, random_arrays(program, case.seed), case.conditions(program)).difference
+            if difference:
+                raise MachineFault(difference.splitlines()[0])

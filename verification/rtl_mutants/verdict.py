@@ -36,5 +36,5 @@ class Judgement:
     detail: str = ""
 
     def __str__(self) -> str:
-        found = self.detail.splitlines()[0][:120] if self.detail else ""
-        return f"{self.defect}: {self.killer.value}{': ' if found else ''}{found}"
+        summary = self.detail.splitlines()[0][:120] if self.detail else ""
+        return f"{self.defect}: {self.killer.value}{': ' if summary else ''}{summary}"

@@ -139,14 +139,14 @@ class _Entry:
     def read_scalar(self, scalar: str) -> None:
         """Load a symbolic extent from the dimension that defines it."""
         position, dimension = self.signature.source(scalar)
-        found = self.extent(position, dimension)
-        self.require_extent(found, position)
-        self.scalars[scalar] = found
+        size = self.extent(position, dimension)
+        self.require_extent(size, position)
+        self.scalars[scalar] = size
 
-    def require_extent(self, found: Value, position: int) -> None:
+    def require_extent(self, size: Value, position: int) -> None:
         """Return an error unless an extent is from 1 to MAX_EXTENT."""
-        self.require(">=", found, I64(1), KernelStatus.SHAPE, position)
-        self.require("<=", found, I64(MAX_EXTENT), KernelStatus.SHAPE, position)
+        self.require(">=", size, I64(1), KernelStatus.SHAPE, position)
+        self.require("<=", size, I64(MAX_EXTENT), KernelStatus.SHAPE, position)
 
     def check_shape(self, position: int) -> None:
         """Check every extent against the signature."""
@@ -154,10 +154,10 @@ class _Entry:
             if isinstance(extent, str) and self.signature.source(extent) == (position, dimension):
                 continue
             code = KernelStatus.SYMBOL if isinstance(extent, str) else KernelStatus.SHAPE
-            found, wanted = self.extent(position, dimension), self.value(extent, position)
-            self.require("==", found, wanted, code, position)
+            size, wanted = self.extent(position, dimension), self.value(extent, position)
+            self.require("==", size, wanted, code, position)
             if isinstance(extent, tuple):
-                self.require_extent(found, position)
+                self.require_extent(size, position)
 
     def check_alignment(self, position: int) -> None:
         """Check that the data are aligned to an element; computes their begin and end."""

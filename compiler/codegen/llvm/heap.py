@@ -33,11 +33,15 @@ def allocate_slots(fb: FunctionBuilder, stmt: ir.HeapAlloc) -> Iterator[None]:
         del fb.bases[name]
 
 
-def free_all_and_return(fb: FunctionBuilder) -> None:
-    """Frees all that the function holds and returns its error."""
+def fail_if(fb: FunctionBuilder, condition: Value, failed: str, passed: str) -> None:
+    """Free what is allocated and return an error if a condition holds; names of the two blocks."""
+    failure, success = fb.block(failed), fb.block(passed)
+    fb.builder.cbranch(condition, failure, success)
+    fb.builder.position_at_end(failure)
     for pointer in reversed(fb.allocations):
         _free(fb, pointer)
     fb.return_error(fb)
+    fb.builder.position_at_end(success)
 
 
 def _allocate(fb: FunctionBuilder, buffer: ir.Buffer) -> Value:
@@ -46,11 +50,7 @@ def _allocate(fb: FunctionBuilder, buffer: ir.Buffer) -> Value:
     arguments = [fb.index(ALIGN), _padded_size(fb, buffer)]
     pointer = fb.builder.call(_library_function(fb, "aligned_alloc", kind), arguments)
     is_null = fb.builder.icmp_unsigned("==", pointer, llvm.Constant(POINTER, None))
-    failed, allocated = fb.block("no_memory"), fb.block("allocated")
-    fb.builder.cbranch(is_null, failed, allocated)
-    fb.builder.position_at_end(failed)
-    free_all_and_return(fb)
-    fb.builder.position_at_end(allocated)
+    fail_if(fb, is_null, "no_memory", "allocated")
     return pointer
 
 

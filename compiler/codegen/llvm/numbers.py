@@ -28,12 +28,12 @@ from vdla.compiler.codegen.llvm.types import (
 
 def _instruction(of_integers: str, of_floats: str = "") -> Callable[[Number, Operand], Number]:
     """The method of an operator that is one instruction, by the type of the operands."""
-    return lambda own, other: own.emit(of_floats if of_floats and own.is_float else of_integers, other)
+    return lambda value, other: value.emit(of_floats if of_floats and value.is_float else of_integers, other)
 
 
 def _comparison(symbol: str) -> Callable[[Number, Operand], Number]:
     """The method of a comparison: ordered of floats, signed of integers."""
-    return lambda own, other: own.compare("fcmp_ordered" if own.is_float else "icmp_signed", symbol, other)
+    return lambda value, other: value.compare("fcmp_ordered" if value.is_float else "icmp_signed", symbol, other)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -17,7 +17,7 @@ from vdla.compiler import ir
 from vdla.compiler.abi import MAX_EXTENT
 from vdla.compiler.codegen.llvm.addresses import emit_index
 from vdla.compiler.codegen.llvm.function_builder import BaseAddress, FunctionBuilder, set_buffer_attributes, start
-from vdla.compiler.codegen.llvm.heap import allocate_slots, free_all_and_return
+from vdla.compiler.codegen.llvm.heap import allocate_slots, fail_if
 from vdla.compiler.codegen.llvm.loops import count_up
 from vdla.compiler.codegen.llvm.objects import PARALLEL_SYMBOL
 from vdla.compiler.codegen.llvm.types import I32, I64, POINTER, VOID, Type, Value
@@ -34,11 +34,7 @@ def emit_parallel_loop(fb: FunctionBuilder, loop: ir.For, emit: EmitStatement) -
     status = fb.builder.call(_pool(fb), [chunk, closure, _extent(fb, loop)])
     flag = fb.builder.load(closure, typ=I32)
     bad = fb.builder.icmp_unsigned("!=", fb.builder.or_(status, flag), I32(0))
-    failed, after = fb.block("failed"), fb.block("done")
-    fb.builder.cbranch(bad, failed, after)
-    fb.builder.position_at_end(failed)
-    free_all_and_return(fb)
-    fb.builder.position_at_end(after)
+    fail_if(fb, bad, "failed", "done")
 
 
 def _closure_type(fb: FunctionBuilder) -> Type:

@@ -41,8 +41,8 @@ def infix(symbol: str, a: SourceText, b: SourceText) -> SourceText:
     level = _LEVELS[symbol]
     least = _PRODUCT if level in _CLEARER_WITH else level
     chains = a.level == level and level not in _COMPARISONS
-    left = a.at(level) if chains else a.at(max(level + 1, least))
-    return SourceText(f"{left} {symbol} {b.at(max(level + 1, least))}", level)
+    lhs = a.at(level) if chains else a.at(max(level + 1, least))
+    return SourceText(f"{lhs} {symbol} {b.at(max(level + 1, least))}", level)
 
 
 def call(name: str, *args: SourceText) -> SourceText:

@@ -129,9 +129,9 @@ class StatementWriter:
 
     def update(self, store: ir.Store, value: ir.Binary) -> str:
         """A store `element = element op term` that no other thread interrupts."""
-        own = ir.Load(store.buffer, store.indices)
+        old = ir.Load(store.buffer, store.indices)
         self.expressions.forget()
-        term = self.expressions.value(value.b if value.a == own else value.a)
+        term = self.expressions.value(value.b if value.a == old else value.a)
         element = self.expressions.element(store.buffer, store.indices)
         self.expressions.forget()
         return f"atomic_{value.op}(&{element.text}, {term.text});"

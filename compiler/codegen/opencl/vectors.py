@@ -54,15 +54,15 @@ class _Lanes:
     def address(self, buffer: str, indices: tuple[ir.Expr, ...]) -> SourceText | None:
         """The address of the first lane's element; None if all lanes have the same one."""
         self.check(self.writer.buffers[buffer].dtype)
-        found = lane_access(offset_of(indices, self.writer.buffers[buffer], self.writer.ranges), self.var)
-        if found is None:
+        access = lane_access(offset_of(indices, self.writer.buffers[buffer], self.writer.ranges), self.var)
+        if access is None:
             raise _NotAVectorError
-        if not found.contiguous:
+        if not access.contiguous:
             return None
         array = self.writer.names[buffer]
-        if found.start == ir.Const(0):
+        if access.start == ir.Const(0):
             return SourceText(array)
-        return SourceText(f"{array} + {self.writer.index(found.start).at(SUM)}", SUM)
+        return SourceText(f"{array} + {self.writer.index(access.start).at(SUM)}", SUM)
 
     def check(self, dtype: str) -> None:
         """Refuse a type without vectors."""

@@ -47,8 +47,8 @@ def assemble_ptx(source: PtxSource) -> PtxAssembly:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
         if done.returncode != 0:
             raise PtxError(_refusal(source, done.stderr))
-        found = {kernel.kernel: kernel for kernel in kernel_resources(done.stdout + done.stderr)}
-        kernels = (found[launch.kernel] for launch in source.launches)
+        resources = {kernel.kernel: kernel for kernel in kernel_resources(done.stdout + done.stderr)}
+        kernels = (resources[launch.kernel] for launch in source.launches)
         asked = {launch.kernel: launch.shared_bytes for launch in source.launches}
         whole = (replace(k, shared_bytes=k.shared_bytes + asked[k.kernel]) for k in kernels)
         return PtxAssembly(cubin.read_bytes(), tuple(whole))
@@ -61,8 +61,8 @@ def find_ptxas() -> Path | None:
         programs = sorted(Path(folder).glob("*/bin/ptxas"))  # the folder is named by the version of CUDA
         if programs:
             return programs[-1]
-    found = shutil.which("ptxas")
-    return None if found is None else Path(found)
+    path = shutil.which("ptxas")
+    return None if path is None else Path(path)
 
 
 def _refusal(source: PtxSource, log: str) -> str:

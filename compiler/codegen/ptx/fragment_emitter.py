@@ -70,7 +70,7 @@ class PtxFragmentEmitter:
     def _at(self, operand: str, inside: tuple[ir.Expr, ir.Expr]) -> tuple[ir.Expr, ...]:
         """The indices of an element of the tile."""
         *lead, row, column = self.match.entries[operand]
-        return (*lead, *(ir.Binary("add", start, own) for start, own in zip((row, column), inside, strict=True)))
+        return (*lead, *(ir.Binary("add", start, offset) for start, offset in zip((row, column), inside, strict=True)))
 
     def _row(self, operand: str) -> Linear:
         """The offset of the row whose address this lane gives to ldmatrix."""
@@ -89,8 +89,8 @@ class PtxFragmentEmitter:
         address = self.builder.addrspacecast(generic, _SHARED_POINTER)
         form = f"x{fragment.matrices}{'.trans' if fragment.transposed else ''}.b16.p3"
         kind = llvm.LiteralStructType([I32] * fragment.matrices)
-        found = call_intrinsic(self.builder, f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.{form}", kind, address)
-        return [self.builder.extract_value(found, number) for number in range(fragment.matrices)]
+        matrices = call_intrinsic(self.builder, f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.{form}", kind, address)
+        return [self.builder.extract_value(matrices, number) for number in range(fragment.matrices)]
 
     def _packed(self, elements: Sequence[Value]) -> Value:
         """Elements in one register, the first in the low bits."""

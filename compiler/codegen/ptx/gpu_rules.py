@@ -64,14 +64,14 @@ class GpuRules:
 
 def _has(fb: FunctionBuilder, intrinsic: ir.DeclaredIntrinsic) -> bool:
     """Whether the GPU has an intrinsic: its capability is at least the one that it requires."""
-    own = capability(fb.target.cpu)
-    return intrinsic.target == "gpu" and all(own >= capability(least) for least in intrinsic.requires)
+    supported = capability(fb.target.cpu)
+    return intrinsic.target == "gpu" and all(supported >= capability(least) for least in intrinsic.requires)
 
 
 def _update(fb: FunctionBuilder, store: ir.Store, value: ir.Binary) -> None:
     """A store `element = element op term` that no other thread interrupts."""
-    own = ir.Load(store.buffer, store.indices)
-    term = fb.evaluate(fb, value.b if value.a == own else value.a, None)
+    old = ir.Load(store.buffer, store.indices)
+    term = fb.evaluate(fb, value.b if value.a == old else value.a, None)
     address = element_pointer(fb, store.buffer, offset_of(fb, store.buffer, store.indices), in_bounds=True)
     signed = is_signed(fb.buffers[store.buffer].dtype) or value.op == "add"
     fb.builder.atomic_rmw(value.op if signed else f"u{value.op}", address, term, "monotonic")
@@ -80,8 +80,8 @@ def _update(fb: FunctionBuilder, store: ir.Store, value: ir.Binary) -> None:
 def _indexes_registers(fb: FunctionBuilder, loop: ir.For) -> bool:
     """Whether the variable of a loop is in an index of a small array of the thread."""
     accesses: tuple[ir.Load | ir.Store, ...] = (*reads(loop.body), *writes(loop.body))
-    own = (access for access in accesses if _is_in_registers(fb.buffers[access.buffer]))
-    return any(loop.var in var_names(index) for access in own for index in access.indices)
+    local_accesses = (access for access in accesses if _is_in_registers(fb.buffers[access.buffer]))
+    return any(loop.var in var_names(index) for access in local_accesses for index in access.indices)
 
 
 def _is_in_registers(buffer: ir.Buffer) -> bool:
@@ -95,17 +95,17 @@ _WORD_BITS = 32
 
 def emit_shuffle(fb: FunctionBuilder, store: ir.Store, source: ir.Load, distance: int) -> None:
     """A store of the element that the lane `distance` further holds; all lanes of a warp run it."""
-    own = memory.load(fb, source.buffer, source.indices)
-    builder, kind = fb.builder, own.type
+    value = memory.load(fb, source.buffer, source.indices)
+    builder, kind = fb.builder, value.type
     width = (
         kind.width if isinstance(kind, llvm.IntType) else storage_dtype(fb.buffers[source.buffer].dtype).itemsize * 8
     )
-    bits = own if isinstance(kind, llvm.IntType) else builder.bitcast(own, llvm.IntType(width))
+    bits = value if isinstance(kind, llvm.IntType) else builder.bitcast(value, llvm.IntType(width))
     words = [_word(builder, bits, number) for number in range(-(-width // _WORD_BITS))]
     moved = [_moved(builder, word, distance) for word in words]
-    found = _joined(builder, moved, llvm.IntType(width))
+    result = _joined(builder, moved, llvm.IntType(width))
     memory.store(
-        fb, store.buffer, store.indices, found if isinstance(kind, llvm.IntType) else builder.bitcast(found, kind)
+        fb, store.buffer, store.indices, result if isinstance(kind, llvm.IntType) else builder.bitcast(result, kind)
     )
 
 

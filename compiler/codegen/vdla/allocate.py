@@ -200,10 +200,10 @@ def _first_fit(depth: int, ranges: Sequence[LiveRange]) -> dict[BufferTile, int]
     return addresses
 
 
-def _gap(taken: Iterable[tuple[int, int]], size: int, align: int) -> int:
+def _gap(ranges: Iterable[tuple[int, int]], size: int, align: int) -> int:
     """The lowest aligned start of a free range; `taken` is sorted by start."""
     start = 0
-    for low, entries in taken:
+    for low, entries in ranges:
         if start + size <= low:
             break
         start = max(start, -(-(low + entries) // align) * align)

@@ -64,8 +64,8 @@ def compile_chain(
     places = places_of(f"compile_chain {name}", joined, sizes)
     tensors = chain_tensors(name, links, outputs, joined, places)
     for position, link in enumerate(links):
-        for own, private in private_tensors(position, link).items():
-            tensors.append(tensor_of(private, link.function.buffers[own], "scratch", ""))
+        for local_name, private in private_tensors(position, link).items():
+            tensors.append(tensor_of(private, link.function.buffers[local_name], "scratch", ""))
     lines = [[line.text for line in function_lines(link.function)] for link in links]
     parts = _parts(config, links, places)
     order = list_schedule(config, parts)
@@ -84,14 +84,14 @@ def _parts(config: Config, links: Sequence[Link], places: Places = MappingProxyT
     result = []
     for position, link in enumerate(links):
         tiled, names = lowered[id(link.function)], {**link.tensors, **private_tensors(position, link)}
-        own = replace(tiled, ops=in_wholes(config, tiled.ops, names, places))
-        result.append(Part(own, _whole_names(names, places)))
+        part_ops = replace(tiled, ops=in_wholes(config, tiled.ops, names, places))
+        result.append(Part(part_ops, _whole_names(names, places)))
     return result
 
 
 def _whole_names(names: Mapping[str, str], places: Places) -> dict[str, str]:
     """The names with those of wholes in place of parts."""
-    return {own: places[name].tensor if name in places else name for own, name in names.items()}
+    return {local_name: places[name].tensor if name in places else name for local_name, name in names.items()}
 
 
 def _placed(config: Config, parts: Sequence[Part], lines: Sequence[Sequence[str]], order: Order) -> MacroOps:

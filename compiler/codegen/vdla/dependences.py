@@ -139,14 +139,14 @@ class _History:
         self.size = _end(space.places)
         self.last = np.full((2, len(Unit), self.size if self.size <= _MOST_ROWS else 0), NEVER, np.int32)
 
-    def run(self, found: Ints) -> None:
+    def run(self, edges: Ints) -> None:
         """Add the dependences of all touches to `found`."""
         count = len(self.space.op)
         step = _WINDOW if self.size <= _MOST_ROWS else count
         for start in range(0, count, step):
-            self._window(slice(start, start + step), found, start > 0, start + step < count)
+            self._window(slice(start, start + step), edges, start > 0, start + step < count)
 
-    def _window(self, window: slice, found: Ints, before: bool, after: bool) -> None:
+    def _window(self, window: slice, edges: Ints, before: bool, after: bool) -> None:
         """Touches that follow each other; others may be before and after them."""
         op, writes, places = self.space.op[window], self.space.writes[window], self.space.places
         used, place = numbered(self.space.place[window])
@@ -155,7 +155,7 @@ class _History:
         last, changed = self._before(parts) if before else never, np.zeros(never.shape, np.bool_)
         for chunk in chunks(np.cumsum(np.diff(parts.starts)[place])):
             touch, part, first = parts.histories(place[chunk])
-            self._scan(op[chunk][touch], part, first, writes[chunk][touch], last, changed, found)
+            self._scan(op[chunk][touch], part, first, writes[chunk][touch], last, changed, edges)
         if after:
             self._keep(parts, last, changed)
 
@@ -181,7 +181,7 @@ class _History:
                     past = self.last[wrote, unit, parts.cuts[0] : parts.cuts[-1]]
                     past[:] = np.where(changed[wrote, unit, part], last[wrote, unit, part], past)
 
-    def _scan(self, op: Ints, part: Ints, first: Ints, writes: Bools, last: Ints, changed: Bools, found: Ints) -> None:
+    def _scan(self, op: Ints, part: Ints, first: Ints, writes: Bools, last: Ints, changed: Bools, edges: Ints) -> None:
         """Touches sorted by part, each part's in program order; `first` is that of each part."""
         unit = self.units[op]
         counts = np.bincount(2 * unit + writes, minlength=2 * len(Unit)).tolist()
@@ -196,7 +196,7 @@ class _History:
                 at = np.append(chosen, NEVER)[np.cumsum(matches)[later] - 1]  # the last one before each
                 source = np.where(at >= first[later], op[at], before[part[later]])
                 known = source != NEVER
-                np.maximum.at(found[:, other], op[later[known]], source[known])
+                np.maximum.at(edges[:, other], op[later[known]], source[known])
                 before[part[chosen]] = op[chosen]  # the last of a part is assigned last
                 changed[int(wrote), other, part[chosen]] = True
 

@@ -67,14 +67,14 @@ def _dimensions(nest: TensorizedNest, loops: list[Loop], dma: DmaFields) -> tupl
     """x, y and z from the innermost loops outwards, and the remaining loops."""
     dims = [_Extent(), _Extent(), _Extent()]
     dense, level = 1, 0
-    for taken, loop in enumerate(reversed(loops)):
+    for dimension, loop in enumerate(reversed(loops)):
         this = _extent(nest, loop, dma)
         if this is None or nest.access[dma.chip].step(loop.var) != dense:
-            return dims, loops[: len(loops) - taken]
+            return dims, loops[: len(loops) - dimension]
         while level < len(dims) and not _fits(dims, level, this):
             level += 1
         if level == len(dims):
-            return dims, loops[: len(loops) - taken]
+            return dims, loops[: len(loops) - dimension]
         dims[level] = _wider(dims[0], this) if level == 0 else this
         level += level > 0 or this.padded
         dense *= loop.extent

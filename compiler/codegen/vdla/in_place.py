@@ -110,8 +110,8 @@ class SharedStorage:
         writes = np.array([s.writes for s in steps])[step[row]]
         at = np.where(writes, np.arange(len(row)), -1)
         last = np.maximum.accumulate(at)
-        found = np.where(last >= first, holds[last], -1)
-        return np.unique(row[~writes & (found != holds)])
+        previous = np.where(last >= first, holds[last], -1)
+        return np.unique(row[~writes & (previous != holds)])
 
 
 def _relative(access: EntryAccess, loops: tuple[Loop, ...]) -> Ints:

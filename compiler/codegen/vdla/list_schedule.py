@@ -141,7 +141,7 @@ class _Scheduler:
         for load, store in steps.stores.tolist():
             self.sources[load].append(store)
         self.tiles = [[tile for tile in row if tile != NO_TILE] for row in steps.tiles.tolist()]
-        self.left = _list(np.bincount(steps.waits[:, 0], minlength=count))  # to wait for
+        self.wait_counts = _list(np.bincount(steps.waits[:, 0], minlength=count))  # to wait for
         order = np.argsort(steps.waits[:, 1], kind="stable")
         self.followers = _list(steps.waits[order, 0])
         self.first_follower = _list(np.searchsorted(steps.waits[order, 1], np.arange(count + 1)))
@@ -242,14 +242,14 @@ class _Scheduler:
         """Note the end of a step for all that wait for it."""
         for follower in self.followers[self.first_follower[step] : self.first_follower[step + 1]]:
             self.ready[follower] = max(self.ready[follower], end)
-            self.left[follower] -= 1
-            if not self.left[follower]:
+            self.wait_counts[follower] -= 1
+            if not self.wait_counts[follower]:
                 part = self.part[follower]
                 self._open_next(part, self.queues[part][self.unit[follower]])
 
     def _open_next(self, part: int, queue: Sequence[int]) -> None:
         """Open the next step of a queue if it waits for nothing more."""
-        if queue and not self.left[queue[-1]]:
+        if queue and not self.wait_counts[queue[-1]]:
             self.open[self.unit[queue[-1]]][part] = queue[-1]
 
 

@@ -76,26 +76,26 @@ def loop_bounds(conditions: Iterable[Condition], loops: Iterable[Loop], env: Map
     return result
 
 
-def _narrow(found: Bounds, condition: Condition, extents: Mapping[str, int], env: Mapping[str, int]) -> bool:
+def _narrow(limits: Bounds, condition: Condition, extents: Mapping[str, int], env: Mapping[str, int]) -> bool:
     """Narrow the bounds by one condition; False if it cannot hold."""
     if condition.form is None:
         free = sorted(var_names(condition.expr) & set(extents))
         if not free:
             return bool(evaluate(condition.expr, env, default=0))
-        found.irregular = free[0]
+        limits.irregular = free[0]
         return True
     steps, const = condition.form
     const += sum(step * env[v] for v, step in steps.items() if v in env)
     free = [v for v, step in steps.items() if v in extents and step]
     if len(free) > 1:
-        found.irregular = free[0]
+        limits.irregular = free[0]
     if len(free) != 1:
         return bool(free) or const >= 0
     var, step = free[0], steps[free[0]]
     if step > 0:  # step * var >= -const
-        found.start[var] = max(found.start.get(var, 0), -(const // step))
+        limits.start[var] = max(limits.start.get(var, 0), -(const // step))
     else:  # var <= const // -step
-        found.end[var] = min(found.end.get(var, extents[var]), const // -step + 1)
+        limits.end[var] = min(limits.end.get(var, extents[var]), const // -step + 1)
     return True
 
 

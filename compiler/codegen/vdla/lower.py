@@ -151,15 +151,15 @@ class _Lowering:
             result.append((form, [dram, *offsets]))
         return self._rows(result, outer.count)
 
-    def _rows(self, found: list[tuple[MacroOp | StorageStep, list[Ints | int]]], count: int) -> _Rows:
+    def _rows(self, table: list[tuple[MacroOp | StorageStep, list[Ints | int]]], count: int) -> _Rows:
         """Each operation in each of `count` iterations."""
-        _check_steps(self.fn, count * len(found))
-        numbers = np.zeros((count, len(found), max((len(values) for _, values in found), default=1)), np.int64)
-        for position, (_, values) in enumerate(found):
+        _check_steps(self.fn, count * len(table))
+        numbers = np.zeros((count, len(table), max((len(values) for _, values in table), default=1)), np.int64)
+        for position, (_, values) in enumerate(table):
             for column, value in enumerate(values):
                 numbers[:, position, column] = value
-        form = np.tile(np.array([self._number(form) for form, _ in found], np.int64), count)
-        return _Rows(np.repeat(np.arange(count), len(found)), form, numbers.reshape(-1, numbers.shape[2]))
+        form = np.tile(np.array([self._number(form) for form, _ in table], np.int64), count)
+        return _Rows(np.repeat(np.arange(count), len(table)), form, numbers.reshape(-1, numbers.shape[2]))
 
     def _number(self, form: MacroOp | StorageStep) -> int:
         """The number of a form of operations, or -1 minus that of a storage step."""
@@ -198,8 +198,8 @@ class _Lowering:
         """The epilogue as a pass of its own, after a nest that adds nothing to the sums here."""
         if foldable.epilogue is None:
             return _merged([])
-        left = tuple(loop for loop in foldable.epilogue.loops if loop.var not in outer.values)
-        return self.emit(replace(foldable.epilogue, loops=left), outer)
+        remaining = tuple(loop for loop in foldable.epilogue.loops if loop.var not in outer.values)
+        return self.emit(replace(foldable.epilogue, loops=remaining), outer)
 
     def _peel(self, foldable: FoldableNest, var: str, outer: Iterations) -> _Rows:
         """The nest with one more loop run at compile time."""

@@ -58,8 +58,8 @@ class Placed:
     def instruction(self, row: int) -> isa.Instruction:
         """The instruction of a row."""
         instruction = self.forms[self.form[row]].instruction
-        own = {name: int(self.fields[name][row]) for name in fields_of(instruction)}
-        changed: isa.Instruction = replace(instruction, **own)
+        values = {name: int(self.fields[name][row]) for name in fields_of(instruction)}
+        changed: isa.Instruction = replace(instruction, **values)
         return changed
 
     def rows(self) -> Iterator[tuple[int, Ints]]:
@@ -121,10 +121,10 @@ def fields_fit(config: Config, placed: Placed, table: Ints) -> bool:
     used, least, greatest = placed.extremes
     formats = isa.isa_of(config)
     codes = formats.codes_of_columns(table[used])
-    for code, found in formats.formats.items():
-        limits = {slot.field.name: (slot.low, slot.high) for slot in found.slots}
+    for code, encoding in formats.formats.items():
+        limits = {slot.field.name: (slot.low, slot.high) for slot in encoding.slots}
         low, high = np.array([limits.get(name, (0, 0)) for name in ROW_FIELDS], np.int64).T
-        own = codes == code
-        if (least[own] < low).any() or (greatest[own] > high).any():
+        rows = codes == code
+        if (least[rows] < low).any() or (greatest[rows] > high).any():
             return False
     return True

@@ -161,8 +161,8 @@ def _shared_tensor(names: Sequence[str], nbytes: int) -> ProgramTensor:
 def private_tensors(position: int, link: Link) -> dict[str, str]:
     """The chain's names of the function's own buffers in DRAM."""
     fn = link.function
-    own = [name for name, buffer in fn.buffers.items() if buffer.scope == GLOBAL and name not in fn.params]
-    return {name: f"link{position}.{name}" for name in own}
+    names = [name for name, buffer in fn.buffers.items() if buffer.scope == GLOBAL and name not in fn.params]
+    return {name: f"link{position}.{name}" for name in names}
 
 
 def chain_tensors(
@@ -230,7 +230,7 @@ def check_chain(name: str, links: Sequence[Link], outputs: Sequence[str], joined
                 f"got {', '.join(link.tensors) or 'none'}"
             )
     _check_order(where, links, joined)
-    parts = {part for own in joined.values() for part in own}
+    parts = {part for names in joined.values() for part in names}
     written = {*joined, *(tensor for link in links for tensor in link.written)}
     read = {*parts, *(tensor for link in links for tensor in link.read)}
     for tensor in outputs:

@@ -55,24 +55,26 @@ class Steps:
 
 def steps_of(config: Config, parts: Sequence[Part]) -> Steps:
     """The steps of all parts and what they wait for."""
-    own = [_Own.of(config, part.ops) for part in parts]
-    width = max(item.tiles.shape[1] for item in own)
+    parts_of_config = [_Own.of(config, part.ops) for part in parts]
+    width = max(item.tiles.shape[1] for item in parts_of_config)
     first_tile = np.cumsum([0, *(len(part.ops.entries) for part in parts)])
-    tiles = [_shifted(item.tiles, first, width) for item, first in zip(own, first_tile.tolist(), strict=False)]
-    unit = np.concatenate([item.unit for item in own])
+    tiles = [
+        _shifted(item.tiles, first, width) for item, first in zip(parts_of_config, first_tile.tolist(), strict=False)
+    ]
+    unit = np.concatenate([item.unit for item in parts_of_config])
     used = np.concatenate(tiles)
     stores = _store_waits(config, parts)
     return Steps(
-        part=np.repeat(np.arange(len(parts)), [len(item.unit) for item in own]),
+        part=np.repeat(np.arange(len(parts)), [len(item.unit) for item in parts_of_config]),
         unit=unit,
-        busy=np.concatenate([item.busy for item in own]),
-        tail=np.concatenate([item.tail for item in own]),
+        busy=np.concatenate([item.busy for item in parts_of_config]),
+        tail=np.concatenate([item.tail for item in parts_of_config]),
         tiles=used,
         waits=np.unique(np.concatenate([_tile_waits(unit, used), stores]), axis=0),
         stores=stores,
         buffer=np.array([tile.buffer for part in parts for tile in part.ops.origin], np.int64),
         entries=np.concatenate([part.ops.entries for part in parts]),
-        align=np.concatenate([item.align for item in own]),
+        align=np.concatenate([item.align for item in parts_of_config]),
     )
 
 
@@ -101,9 +103,9 @@ class _Own:
         firsts = starts[:-1]
         align = np.ones(len(ops.entries), np.int64)
         for number, rows in ops.ops.rows():
-            each = ops.ops.forms[number]
-            for position, name in enumerate(each.bases):
-                np.maximum.at(align, ops.tile[rows, position], field_unit(config, each.instruction, name).numerator)
+            form = ops.ops.forms[number]
+            for position, name in enumerate(form.bases):
+                np.maximum.at(align, ops.tile[rows, position], field_unit(config, form.instruction, name).numerator)
         return _Own(
             unit=unit[firsts],
             busy=np.add.reduceat(busy, firsts),
@@ -132,12 +134,12 @@ def _tile_waits(unit: Ints, tiles: Ints) -> Ints:
     step, tile = step[order], tiles[step, position][order]
     place, units = np.arange(len(step)), unit[step]
     first = np.searchsorted(tile, tile)
-    found = [np.zeros((0, 2), np.int64)]
+    pairs = [np.zeros((0, 2), np.int64)]
     for other in Unit:
         last = np.maximum.accumulate(np.where(units == other, place, NO_STEP))
         waiting = (last >= first) & (units != other)
-        found.append(np.stack([step[waiting], step[last[waiting]]], axis=1))
-    return np.concatenate(found)
+        pairs.append(np.stack([step[waiting], step[last[waiting]]], axis=1))
+    return np.concatenate(pairs)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

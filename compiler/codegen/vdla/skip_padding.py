@@ -64,14 +64,14 @@ class _Columns:
 
     def run(self) -> tuple[_Ints, MacroOps]:
         """The operations that replace these, and of which each is a part."""
-        ops, found = self.ops, list(self._cuts())
+        ops, cuts = self.ops, list(self._cuts())
         count = np.ones(len(ops), np.int64)
-        for rows, parts in found:
+        for rows, parts in cuts:
             count[rows] = len(parts)
         whole = np.repeat(np.arange(len(ops)), count)
         form, offsets = self.number[ops.form[whole]], ops.offsets[whole]
         first = np.cumsum(count) - count
-        for rows, parts in found:
+        for rows, parts in cuts:
             at = first[rows]
             for position, (number, distances) in enumerate(parts):
                 form[at + position] = number

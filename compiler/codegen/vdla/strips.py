@@ -59,12 +59,12 @@ def cut(config: Config, ops: MacroOps, request: StripRequest) -> MacroOps:
 
 
 def _requests(fn: ir.Function) -> list[StripRequest]:
-    lines, found = line_numbers(fn), []
+    lines, requests = line_numbers(fn), []
     for block in tensorized_blocks(fn):
         if STRIPS in block.node.annotations:
             ends = any(loop.kind is ir.LoopKind.VTHREAD for loop in block.path)
-            found.append(StripRequest(lines[block.name], block.node.annotations[STRIPS], ends))
-    return found
+            requests.append(StripRequest(lines[block.name], block.node.annotations[STRIPS], ends))
+    return requests
 
 
 _COMPUTE, _LOAD, _STORE = range(3)
@@ -113,8 +113,8 @@ class _Strips:
     @staticmethod
     def of(config: Config, ops: MacroOps, request: StripRequest) -> _Strips:
         """The computations of a request."""
-        found = _transfers(ops, request.source)
-        return _Strips(config, ops, request.count, found.ends() if request.ends else found)
+        transfers = _transfers(ops, request.source)
+        return _Strips(config, ops, request.count, transfers.ends() if request.ends else transfers)
 
     def pieces(self) -> _Pieces:
         """What replaces the operation in each row that is cut."""

@@ -120,15 +120,15 @@ def _crowded(edges: Ints, depth: int) -> Iterator[Edge]:
     late = np.flatnonzero(edges[depth:, 0] <= edges[:-depth, 1])
     if not len(late):
         return
-    k, left = int(late[0]), [(source, key) for source, key in edges.tolist()]
-    while k + depth < len(left):
-        if left[k + depth][0] > left[k][1]:
+    k, pending = int(late[0]), [(source, key) for source, key in edges.tolist()]
+    while k + depth < len(pending):
+        if pending[k + depth][0] > pending[k][1]:
             k += 1
             continue
-        slack = [left[j][1] - left[j + 1][0] for j in range(k, k + depth)]
+        slack = [pending[j][1] - pending[j + 1][0] for j in range(k, k + depth)]
         j = k + max(range(depth), key=slack.__getitem__)  # the pair whose merged token delays least
-        left[j : j + 2] = [(left[j + 1][0], left[j][1])]
-        yield left[j]
+        pending[j : j + 2] = [(pending[j + 1][0], pending[j][1])]
+        yield pending[j]
 
 
 def _issued(unit: Ints, syncs: Ints, edges: Edges) -> IssuedOps:
@@ -165,7 +165,7 @@ def walk_tokens(unit: Ints, bounds: Ints, merged: Merged) -> tuple[Edges, Ints]:
     ops = np.flatnonzero(chosen)
     walk = _Walk(merged, (2 * np.flatnonzero(unit == Unit.COMPUTE) + 1).tolist())
     walk.run(zip((2 * ops + 1).tolist(), unit[ops].tolist(), bounds[ops].tolist(), strict=True))
-    edges = {queue: np.array(found, np.int64).reshape(-1, 2) for queue, found in walk.edges.items()}
+    edges = {queue: np.array(pairs, np.int64).reshape(-1, 2) for queue, pairs in walk.edges.items()}
     return edges, np.array(walk.syncs, np.int64)
 
 
@@ -175,8 +175,8 @@ def _may_wait(unit: Ints, bounds: Ints) -> NDArray[np.bool_]:
     The others find their sources covered by what their unit has waited for.
     """
     result = np.zeros(len(unit), np.bool_)
-    for own in Unit:
-        ops = np.flatnonzero(unit == own)
+    for receiver in Unit:
+        ops = np.flatnonzero(unit == receiver)
         result[ops] = is_later(bounds[ops]).any(axis=1)
     return result
 

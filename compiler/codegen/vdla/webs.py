@@ -41,9 +41,9 @@ def split_tiles(config: Config, ops: MacroOps) -> TiledOps:
     representatives, web = np.unique(nodes.components()[used], return_inverse=True)
     low, high, align = nodes.spans(used, web, len(representatives))
     low -= low % align
-    found = np.full(tile.size, NO_TILE, np.int64)
-    found[used] = web
-    number = found.reshape(tile.shape)
+    webs = np.full(tile.size, NO_TILE, np.int64)
+    webs[used] = web
+    number = webs.reshape(tile.shape)
     origin = np.zeros(len(low), np.int64)
     origin[web] = tile.reshape(-1)[used]
     return TiledOps(
@@ -135,11 +135,11 @@ class _Nodes:
         writer = unwritten + np.arange(parts.count)
         for chunk in chunks(np.cumsum(np.diff(parts.starts)[space.place])):
             touch, part, first = parts.histories(space.place[chunk])
-            own, writes = node[chunk][touch], space.writes[chunk][touch]
-            at = np.maximum.accumulate(np.where(writes, np.arange(len(own)), -1))
-            source = np.where(at >= first, own[at], writer[part])
-            yield np.stack([own, source])[:, ~writes]
-            writer[part[writes]] = own[writes]  # the last of a part is assigned last
+            nodes, writes = node[chunk][touch], space.writes[chunk][touch]
+            at = np.maximum.accumulate(np.where(writes, np.arange(len(nodes)), -1))
+            source = np.where(at >= first, nodes[at], writer[part])
+            yield np.stack([nodes, source])[:, ~writes]
+            writer[part[writes]] = nodes[writes]  # the last of a part is assigned last
 
     def spans(self, used: Ints, web: Ints, count: int) -> tuple[Ints, Ints, Ints]:
         """The first entry of each web, the end, and the alignment of the first."""

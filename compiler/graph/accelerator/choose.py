@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which of the nodes that the accelerator can run do run there, and why: the decision by cost.
 
-The nodes of a region stay together: what is saved by computing on the accelerator must pay for
-packing what goes in and unpacking what comes out.
+The nodes of a region stay together: the time saved on the accelerator must exceed the time to pack
+the inputs and to unpack the results of the region.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ from vdla.hardware.config import Config
 
 @dataclass(frozen=True, slots=True)
 class RegionCost:
-    """The connected operators that move to the accelerator together, and what they take in seconds.
+    """Connected operators that move to the accelerator together, and their seconds.
 
-    `handover_seconds` packs their inputs and unpacks their results, the start of the program
-    included; `elsewhere` names what runs them otherwise.
+    `handover_seconds` is the time to pack the inputs, start the program and unpack the results;
+    `host` names the device that runs the operators otherwise.
     """
 
     operators: int
     accelerator_seconds: float
     handover_seconds: float
-    elsewhere_seconds: float
-    elsewhere: str
+    host_seconds: float
+    host: str
 
     @property
     def saved_seconds(self) -> float:
-        """What the accelerator saves."""
-        return self.elsewhere_seconds - self.accelerator_seconds - self.handover_seconds
+        """The seconds saved by the accelerator, packing included."""
+        return self.host_seconds - self.accelerator_seconds - self.handover_seconds
 
     def __str__(self) -> str:
-        there, handover, elsewhere = map(
-            milliseconds, (self.accelerator_seconds, self.handover_seconds, self.elsewhere_seconds)
+        accelerator, handover, host = map(
+            milliseconds, (self.accelerator_seconds, self.handover_seconds, self.host_seconds)
         )
-        times = f"{there} there and {handover} to hand over, {elsewhere} on {self.elsewhere}"
+        times = f"{accelerator} on the accelerator and {handover} for packing, {host} on {self.host}"
         return times if self.operators == 1 else f"{times}, with the {self.operators} operators of its region"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where a node runs, why, what would move it elsewhere; seconds on each device.
+    """The device of a node, the reason, what would change the choice; seconds on each device.
 
-    Those of the accelerator are estimates until its program is timed.
+    Seconds of the accelerator are estimates until its program is timed.
     """
 
     device: str
@@ -78,12 +78,12 @@ class Decision:
 
     @property
     def reason(self) -> str:
-        """Why it runs there: its own times, or those of its region, where these decided."""
-        region, there, elsewhere = self.because, self.accelerator_seconds, self.cpu_seconds
-        if isinstance(region, str) or there is None or elsewhere is None:
+        """The reason for the device: the times of the node, or of its region if that decided."""
+        region, accelerator, host = self.because, self.accelerator_seconds, self.cpu_seconds
+        if isinstance(region, str) or accelerator is None or host is None:
             return str(region)
-        if there < elsewhere:
-            return f"{milliseconds(there)} there, {milliseconds(elsewhere)} on {region.elsewhere}"
+        if accelerator < host:
+            return f"{milliseconds(accelerator)} on the accelerator, {milliseconds(host)} on {region.host}"
         return f"less time in all: {region}"
 
 
@@ -92,7 +92,7 @@ CycleCounter = Callable[[Operator], int]
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The operators that run on the accelerator, and the decision on each node, by first result."""
+    """The operators on the accelerator, and the decision for each node, by first result."""
 
     calls: Mapping[str, OperatorCall]
     decisions: Mapping[str, Decision]
@@ -101,7 +101,7 @@ class Choice:
 def choose(
     graph: Graph,
     config: Config,
-    found: AcceleratorCandidates,
+    candidates: AcceleratorCandidates,
     cpu: CpuModel,
     forced: Mapping[str, str] | None = None,
     on_gpu: Mapping[str, float] | None = None,
@@ -109,14 +109,14 @@ def choose(
 ) -> Choice:
     """The cheapest choice that moves whole groups of connected nodes.
 
-    `forced` names devices, "cpu", "vdla" or "gpu", by name of a node or of its result. `on_gpu` has
-    the seconds of nodes that a GPU would run in place of the CPU, by first result. `count_cycles`
-    times the programs of operators where their estimates are too coarse for the choice.
+    `forced` names devices, "cpu", "vdla" or "gpu", by the name of a node or of its result. `on_gpu`
+    has the seconds on the GPU of the nodes that it would run in place of the CPU, by first result.
+    `count_cycles` times the programs of operators whose estimates are too coarse for the choice.
     """
     return _Choosing(
         graph=graph,
         config=config,
-        found=found,
+        candidates=candidates,
         cpu=cpu,
         forced=forced or {},
         on_gpu=on_gpu or {},
@@ -128,7 +128,7 @@ def choose(
 class _Choosing:
     graph: Graph
     config: Config
-    found: AcceleratorCandidates
+    candidates: AcceleratorCandidates
     cpu: CpuModel
     forced: Mapping[str, str]
     on_gpu: Mapping[str, float]
@@ -136,17 +136,19 @@ class _Choosing:
 
     def __post_init__(self) -> None:
         self.nodes = {node.outputs[0]: node for node in self.graph.nodes}
-        self.times = {name: AcceleratorTime.of(call, self.config) for name, call in self.found.calls.items()}
+        self.times = {name: AcceleratorTime.of(call, self.config) for name, call in self.candidates.calls.items()}
         self.timed: dict[Operator, AcceleratorTime] = {}
         self.on_cpu = {
             n: self.on_gpu.get(n, cpu_seconds(self.graph, self.nodes[n], call.macs, self.cpu))
-            for n, call in self.found.calls.items()
+            for n, call in self.candidates.calls.items()
         }
 
     def run(self) -> Choice:
-        """Drops groups that do not pay until all do; times those of which estimates cannot tell."""
+        """Drop groups that do not pay until all remaining ones do; time groups where estimates are
+        too coarse.
+        """
         calls: Mapping[str, OperatorCall] = {
-            name: call for name, call in self.found.calls.items() if self._force(name) not in ("cpu", "gpu")
+            name: call for name, call in self.candidates.calls.items() if self._force(name) not in ("cpu", "gpu")
         }
         dropped: dict[str, str] = {}
         while True:
@@ -167,10 +169,10 @@ class _Choosing:
         return Choice(calls, {name: self._decision(name, regions, dropped) for name in self.nodes})
 
     def _time(self, names: Iterable[str]) -> bool:
-        """Time the programs of operators that are estimated; whether there were any."""
+        """Time the programs of estimated operators; whether there were any."""
         estimated = [name for name in names if self.times[name].error > 1]
         for name in estimated:
-            operator = self.found.calls[name].operator
+            operator = self.candidates.calls[name].operator
             assert operator is not None and self.count_cycles is not None
             if operator not in self.timed:  # equal layers share an operator
                 self.timed[operator] = AcceleratorTime(seconds_of(self.count_cycles(operator), self.config))
@@ -178,8 +180,8 @@ class _Choosing:
         return bool(estimated)
 
     def _is_open(self, group: set[str], calls: Mapping[str, OperatorCall]) -> bool:
-        """Whether a group may not pay, by the errors of its estimates; one that surely does not is
-        timed as well, since its times are the reason.
+        """Whether a group may not pay within the errors of its estimates; also true for a group
+        that surely does not, since its exact times are printed as the reason.
         """
         if self.count_cycles is None or self._is_forced(group):
             return False
@@ -188,7 +190,7 @@ class _Choosing:
         return cost.saved_seconds < longest - cost.accelerator_seconds
 
     def _joined(self, calls: Mapping[str, OperatorCall], dropped: dict[str, str]) -> Mapping[str, OperatorCall]:
-        """The operators but for concatenations that would not be free."""
+        """The operators without the concatenations that would cost a copy."""
         kept = without_scattered_joins(self.graph, self.config, calls)
         dropped |= {name: f"on the accelerator it must {SCATTERED}" for name in calls if name not in kept}
         return kept
@@ -219,8 +221,8 @@ class _Choosing:
             operators=len(group),
             accelerator_seconds=sum(self.times[name].seconds for name in group),
             handover_seconds=self._handover(group, calls) + PROGRAM_SECONDS,
-            elsewhere_seconds=sum(self.on_cpu[name] for name in group),
-            elsewhere="the GPU" if any(name in self.on_gpu for name in group) else self.cpu.name,
+            host_seconds=sum(self.on_cpu[name] for name in group),
+            host="the GPU" if any(name in self.on_gpu for name in group) else self.cpu.name,
         )
 
     def _handover(self, group: set[str], calls: Mapping[str, OperatorCall]) -> float:
@@ -245,16 +247,16 @@ class _Choosing:
         times = {"accelerator_seconds": None if time is None else time.seconds, "cpu_seconds": cpu}
         if name in regions:
             region = regions[name]
-            because = region if region.saved_seconds >= 0 else f"named to run there: {region}"
+            because = region if region.saved_seconds >= 0 else f"placed there by the user: {region}"
             return Decision("vdla", because, "--place NODE=cpu", **times)
         if name in dropped:
-            is_join = self.found.calls[name].operator is None
-            more = "more work for each tensor handed over, or --place NODE=vdla"
+            is_join = self.candidates.calls[name].operator is None
+            more = "more work for each packed tensor, or --place NODE=vdla"
             change = "other readers of its operands" if is_join else more
             return Decision("cpu", dropped[name], change, **times)
-        if name in self.found.calls:
-            return Decision("cpu", "named to stay on the CPU", "leaving out --place", **times)
-        return Decision("cpu", self.found.reasons[name], self._change(node), **times)
+        if name in self.candidates.calls:
+            return Decision("cpu", "placed on the CPU by the user", "leaving out --place", **times)
+        return Decision("cpu", self.candidates.reasons[name], self._change(node), **times)
 
     def _change(self, node: Node) -> str:
         """What would let the accelerator run a node."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator costs on each device, in seconds: the basis of the choice between them.
 
-Cycles of the accelerator are those that the search for tiles expects; the simulator has the exact
-ones afterwards. CPUs are described by a few rates.
+Cycles of the accelerator are the estimates of the tiling search; the simulator gives exact ones
+afterwards. A CPU is described by a few rates.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ CPU_MODELS: Mapping[str, CpuModel] = {
     )
 }
 BOARD_CPUS: Mapping[str, str] = {"ultra96": "cortex-a53", "zcu104": "cortex-a53", "kv260": "cortex-a53"}
-"""The CPU beside a machine, by its preset; of all others cortex-a9."""
+"""The host CPU of each machine preset; cortex-a9 for all others."""
 
 PROGRAM_SECONDS = 50e-6
-"""To start a program and to wait for its end."""
+"""The time to start a program and to wait for its end."""
 
 
 def board_cpu(config: Config) -> CpuModel:
-    """The CPU that is beside a machine on its board."""
+    """The CPU on the board of a machine."""
     return CPU_MODELS[BOARD_CPUS.get(config.name, "cortex-a9")]
 
 
 def modelled_cpu(config: Config, cpu: str) -> CpuModel:
-    """The CPU that runs what a machine does not: `cpu` where there is a model of it, or else the
-    one on the board of the machine.
+    """The CPU that runs the nodes not on the accelerator: `cpu` if it has a model, else the CPU on
+    the board.
     """
     board = board_cpu(config)
     return CPU_MODELS.get(cpu) or replace(board, name=f"the board's {board.name}")
@@ -63,14 +63,14 @@ def modelled_cpu(config: Config, cpu: str) -> CpuModel:
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorTime:
-    """The seconds of an operator there; they may be more or less by the factor `error`."""
+    """The seconds of an operator on the accelerator, accurate to the factor `error`."""
 
     seconds: float
     error: float = 1.0
 
     @staticmethod
     def of(call: OperatorCall, config: Config) -> AcceleratorTime:
-        """The estimate; what joins tensors in their places takes no time."""
+        """The estimate; a concatenation without a copy takes no time."""
         operator = call.operator
         if operator is None:
             return AcceleratorTime(0.0)

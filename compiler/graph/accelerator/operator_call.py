@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Integer operators of a graph as operators of the accelerator.
 
-`operator_call(graph, node, config)` applies the template of a node's operator. The arithmetic of
-both is the same (`runtime/numpy_operators/integer.py`), so that results do not depend on which
-nodes run where.
+`operator_call(graph, node, config)` applies the template of a node's operator. Both have the same
+arithmetic (`runtime/numpy_operators/integer.py`), so that results do not depend on the placement of
+nodes.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def operator_call(
 ) -> OperatorCall:
     """The operator of the accelerator that computes a node.
 
-    `made` has the layouts of values that the accelerator makes, which element-wise operators keep.
+    `made` has the layouts of values computed on the accelerator, which element-wise operators keep.
 
     Raises:
-        NotAcceleratedError: the message says what the node must do to run there.
+        NotAcceleratedError: the message says what the node must do to run on the accelerator.
     """
     record = RECORDS.get(node.op)
     if record is None or record.template is None:
@@ -45,18 +45,18 @@ def _why_not(graph: Graph, node: Node) -> str:
     if node.op.startswith("vdla.Q"):
         return f"be an operator with a template, got {node.op.removeprefix('vdla.')}"
     if has_trait(node.op, Trait.MOVEMENT):
-        return "compute; it moves data only"
+        return "compute, not only move data"
     if has_trait(node.op, Trait.CONVERSION):
-        return "compute; it converts between floats and integers only"
+        return "compute, not only convert between floats and integers"
     if reads_quantised(graph, node):
-        return "compute in integers; its operands are quantised, its result is not"
+        return "have a quantised result, not only quantised operands"
     kind = graph.types.get(node.outputs[0])
     if isinstance(kind, TensorType) and kind.dtype in _OF_NO_FLOATS:
-        return f"compute in integers of 8 bits, got {kind.dtype}"
-    return "compute in integers; it is not quantised"
+        return f"compute in 8-bit integers, got {kind.dtype}"
+    return "be quantised"
 
 
 def reads_quantised(graph: Graph, node: Node) -> bool:
-    """Whether a node computes with a value that a DequantizeLinear makes."""
+    """Whether an operand of a node is the result of a DequantizeLinear."""
     makers = (graph.producers.get(name) for name in node.inputs)
     return any(maker is not None and maker.op == "DequantizeLinear" for maker in makers)

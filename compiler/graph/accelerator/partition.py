@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Partitioning: which nodes run on the accelerator, and the regions that they form.
 
-The region of a node is one more than that of the nodes it depends on through other devices, so that
-regions are as few as possible and no path leaves one and returns to it.
+The region number of a node is one more than that of the nodes it depends on through other devices:
+regions are as few as possible, and no path leaves a region and returns to it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from vdla.hardware.config import Config
 
 @dataclass(frozen=True, eq=False)
 class AcceleratorCandidates:
-    """The nodes that the accelerator can run, and for each other node the reason why not.
+    """The nodes that the accelerator can run, and for each of the others the reason.
 
     Both are by the name of the node's first result.
     """
@@ -37,7 +37,7 @@ class AcceleratorCandidates:
 
 
 def candidates(graph: Graph, config: Config) -> AcceleratorCandidates:
-    """Every node of a graph, tried on the accelerator; equal operators are one."""
+    """The accelerator call of every node that has one; equal operators share an object."""
     with shared_operators():
         return _candidates(graph, config)
 
@@ -65,14 +65,14 @@ def partition(graph: Graph, config: Config, calls: Mapping[str, OperatorCall]) -
     return without_dead_code(building.graph_of_regions())
 
 
-SCATTERED = "have operands that only its own region reads, and makes for no other concatenation"
+SCATTERED = "join operands that only its region reads and no other concatenation joins"
 """The rule of a concatenation that costs nothing; reads after "must"."""
 
 
 def without_scattered_joins(
     graph: Graph, config: Config, calls: Mapping[str, OperatorCall]
 ) -> Mapping[str, OperatorCall]:
-    """The operators but for concatenations whose operands cannot be made in their places."""
+    """The operators without the concatenations whose operands cannot be computed in place."""
     while True:
         regions = Regions(graph, config, calls)
         scattered = {name for name, call in calls.items() if call.operator is None and not regions.joins(name)}
@@ -83,7 +83,7 @@ def without_scattered_joins(
 
 @dataclass
 class Regions:
-    """The regions that the operators of `calls` form; `level` has that of each value."""
+    """The regions of the operators in `calls`; `level` has the region number of each value."""
 
     graph: Graph
     config: Config
@@ -94,11 +94,13 @@ class Regions:
         self.views = Views.of(self.graph)
         self.packed: dict[tuple[str, InputLayout], str] = {}  # inputs of regions, each packed once for all of them
         for node in self.graph.nodes:
-            found = self._level(node)
-            self.level.update((name, found) for name in node.outputs if name)
+            level = self._level(node)
+            self.level.update((name, level) for name in node.outputs if name)
 
     def _level(self, node: Node) -> int:
-        """The region of a node of the accelerator; of others, the last that they depend on."""
+        """The region of a node on the accelerator; for other nodes the last region that they depend
+        on.
+        """
         call = self.calls.get(node.outputs[0])
         if call is None:
             return max((self.level.get(name, 0) for name in node.inputs if name), default=0)
@@ -114,14 +116,14 @@ class Regions:
         return self.views.root(value)
 
     def is_packed(self, value: str, layout: InputLayout) -> bool:
-        """Whether an operator of the accelerator makes a value in a layout."""
+        """Whether an operator on the accelerator computes a value in a layout."""
         call = self.calls.get(self.root(value))
         if call is None:
             return False
         return call.output.same_heads(layout) if value in self.views.heads else call.output.same_bytes(layout)
 
     def joins(self, name: str) -> bool:
-        """Whether the region of a concatenation makes its operands in their places."""
+        """Whether the region of a concatenation computes its operands in place."""
         level = self.level[name]
         return all(
             value in self.calls
@@ -138,7 +140,7 @@ class Regions:
         return sum(call is not None and call.operator is None for call in calls)
 
     def read_by_host(self, value: str) -> bool:
-        """Whether the user or an operator of the CPU reads a value."""
+        """Whether a value is an output of the graph or read by an operator on the CPU."""
         readers = [node for node in self.graph.consumers.get(value, ()) if node.outputs[0] not in self.calls]
         views = [self.views.of_node(node, value) for node in readers]
         return value in self.graph.outputs or any(view is None or self.read_by_host(view) for view in views)
@@ -148,19 +150,19 @@ class Regions:
     def graph_of_regions(self) -> Graph:
         """The graph with a node for each region."""
         members: dict[int, list[Node]] = {}
-        others = []
+        host_nodes = []
         for node in self.graph.nodes:
             if node.outputs[0] in self.calls:
                 members.setdefault(self.level[node.outputs[0]], []).append(node)
             else:
-                others.append(node)
+                host_nodes.append(node)
         made = [self._region(number, nodes) for number, nodes in members.items()]
-        nodes = [*others, *(node for each in made for node in each.nodes)]
+        nodes = [*host_nodes, *(node for region in made for node in region.nodes)]
         constants = dict(self.graph.constants)
         types = dict(self.graph.types)
-        for each in made:
-            constants.update(each.constants)
-            types.update(each.types)
+        for region in made:
+            constants.update(region.constants)
+            types.update(region.types)
         return self.graph.replace(nodes=in_order(nodes), constants=constants, types=types)
 
     def _region(self, number: int, nodes: list[Node]) -> Replacement:
@@ -187,7 +189,7 @@ class Regions:
         return Replacement((*around.before, node, *around.after), around.constants, around.types)
 
     def _read_outside(self, value: str, number: int) -> bool:
-        """Whether another device, another region or the user reads a value."""
+        """Whether a value is an output of the graph, or read by another device or region."""
         if value in self.graph.outputs:
             return True
         return any(self._is_outside(value, node, number) for node in self.graph.consumers.get(value, ()))
@@ -211,7 +213,7 @@ class _Around:
         self.types: dict[str, ValueType] = {}
 
     def input(self, value: str, layout: InputLayout, inside: Set[str]) -> str:
-        """The packed form of a value; itself if an operator of this region makes it."""
+        """The packed form of a value, unchanged if an operator of this region computes it."""
         root, made = self.regions.root(value), self.regions.is_packed(value, layout)
         if made and root in inside:
             return root
@@ -221,12 +223,12 @@ class _Around:
         return name
 
     def _packed(self, value: str, layout: InputLayout) -> str:
-        """The packed form of a value that the host packs, here if it has not for another region."""
+        """The packed form of a value, which the host packs once for all regions."""
         known, key = self.regions.packed, (value, layout)
         if key not in known:
             name = f"{packed_name(value)}.{layout.tag}"
-            others = sum(other.startswith(name) for other in known.values())
-            known[key] = f"{name}.{others}" if others else name
+            copies = sum(packed.startswith(name) for packed in known.values())
+            known[key] = f"{name}.{copies}" if copies else name
             self._add(layout.pack(value, known[key], self._dtype(value)), self.before)
         return known[key]
 

@@ -25,7 +25,7 @@ REGION = "region"
 
 @dataclass(frozen=True, eq=False)
 class AcceleratedRegion:
-    """Operators in order, each with its node and the values that its activations are.
+    """Operators in order, each with its node and the graph's values of its activations.
 
     `inputs` and `outputs` map packed values of the graph to tensors of the program.
     """
@@ -44,7 +44,7 @@ class AcceleratedRegion:
 
     @property
     def _joined(self) -> dict[str, tuple[str, ...]]:
-        """The parts of the tensors that no operator makes."""
+        """The parts of the tensors that are joined without an operator."""
         return {
             self.tensor(node.outputs[0]): tuple(map(self.tensor, sources.values()))
             for node, call, sources in self.calls
@@ -54,8 +54,8 @@ class AcceleratedRegion:
     @property
     def lines(self) -> tuple[int, ...]:
         """The number of the program's source lines that belong to each node."""
-        found = iter(self.chain.lines)
-        return tuple(next(found) if call.operator else 0 for _, call, _ in self.calls)
+        line_counts = iter(self.chain.lines)
+        return tuple(next(line_counts) if call.operator else 0 for _, call, _ in self.calls)
 
     @property
     def constants(self) -> dict[str, Array]:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values whose packed bytes are those of another value, so that nothing converts one to the other.
+"""Values with the same packed bytes as another value, so that no conversion is needed.
 
-[N, C] is a view of [N, C, 1, 1], and the other way round. The heads of attention, [1, heads, rows,
-size], are one of the rows [1, rows, heads * size], and the other way round: whether the packed
-layouts agree is for `PackedLayout.same_heads` to say.
+[N, C] is a view of [N, C, 1, 1] and vice versa. The heads of attention, [1, heads, rows, size], are
+a view of the rows [1, rows, heads * size] and vice versa, if `PackedLayout.same_heads` holds.
 """
 
 from __future__ import annotations
@@ -18,7 +17,9 @@ _SWAP = (0, 2, 1, 3)  # [1, rows, heads, size] to [1, heads, rows, size], and ba
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """`plain` maps views to their values; `heads` those of heads or rows, and the node between."""
+    """`plain` maps views to their values; `heads` does so for heads and rows, with the node
+    between.
+    """
 
     plain: Mapping[str, str]
     heads: Mapping[str, str]
@@ -43,7 +44,7 @@ class Views:
         return self.heads.get(value) or self.plain.get(value, value)
 
     def of_node(self, node: Node, value: str) -> str | None:
-        """The view of a value that a reader of it makes, alone or with the node behind it."""
+        """The view of a value that its reader computes, alone or with the next node."""
         result = node.outputs[0]
         if result in self.plain and node.inputs[0] == value:
             return result
@@ -66,7 +67,9 @@ def _is_plain(graph: Graph, node: Node) -> bool:
 
 
 def _first_of_heads(graph: Graph, node: Node) -> Node | None:
-    """The node before, which nobody else reads, if both split rows into heads or join heads."""
+    """The producer without other readers, if both nodes together split rows into heads or join
+    heads.
+    """
     first = graph.producers.get(node.inputs[0]) if node.inputs and node.inputs[0] else None
     if first is None or {first.op, node.op} != {"Reshape", "Transpose"} or graph.readers(first.outputs[0]) != 1:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes of a graph that run on a GPU: which they are, and the kernels that they form."""
+"""The nodes of a graph that run on a GPU: their choice, and their kernels."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which nodes run on a GPU and which on the CPU: the cheapest choice, copies included.
 
-A value is copied once in each direction in which it is needed. The choice is a minimum cut: nodes
-on the side of the source run on the GPU, and what crosses is what they cost and what is copied.
+A value is copied at most once in each direction. The choice is a minimum cut: nodes on the source
+side run on the GPU, and the cut edges are the costs of nodes and copies.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STEPS_PER_SECOND = 1e10  # capacities are integers
 
 @dataclass(frozen=True, eq=False)
 class GridPlacement:
-    """The nodes on the GPU by their first results, and the decision on each that had a choice."""
+    """The nodes on the GPU by their first results, and the decision for each node with a choice."""
 
     on_grid: frozenset[str]
     decisions: Mapping[str, Decision]
@@ -40,7 +40,7 @@ def place_on_grid(
     cpu: CpuModel | None,
     forced: Mapping[str, str] | None = None,
 ) -> GridPlacement:
-    """The cheapest choice; without `cpu`, the GPU runs all that it can.
+    """The cheapest choice; without `cpu`, the GPU runs every node that it can.
 
     `reasons` says why nodes cannot run there, by first result. `forced` names devices, "cpu" or
     "gpu", by the name of a node or of its result.
@@ -64,7 +64,7 @@ class _Choosing:
         self.producer = {value: name for name, node in self.nodes.items() for value in node.outputs if value}
 
     def run(self) -> GridPlacement:
-        """Nodes without a choice are the ends of the network that is cut."""
+        """Nodes without a choice are merged with the source or the sink."""
         free = {name for name in self.nodes if self._fixed(name) is None}
         on_grid = {name for name in self.nodes if self._fixed(name) == GPU}
         if self.cpu is None:
@@ -76,8 +76,8 @@ class _Choosing:
     def _fixed(self, name: str) -> str | None:
         if name in self.reasons:
             return CPU
-        found = self.forced.get(name) or self.forced.get(self.nodes[name].name)
-        return None if found is None else (GPU if found == GPU else CPU)
+        device = self.forced.get(name) or self.forced.get(self.nodes[name].name)
+        return None if device is None else (GPU if device == GPU else CPU)
 
     # --- the cut
 
@@ -91,7 +91,7 @@ class _Choosing:
         return {name for name in free if ("node", name) in side}
 
     def _copies(self, value: str, free: set[str]) -> None:
-        """The edges of the copies of a value: one for all that read it on the other side."""
+        """The edges of the copies of a value: one for all readers on the other side."""
         made = self._end(self.producer.get(value), free)
         readers = {self._end(name, free) for name in self._readers(value)}
         readers |= {CPU for output in self.graph.outputs if self._root(output) == value}
@@ -109,7 +109,7 @@ class _Choosing:
         return [node.outputs[0] for node in readers if node.outputs[0] in self.nodes]
 
     def _end(self, name: str | None, free: set[str]) -> Any:  # noqa: ANN401  a vertex
-        """The vertex of a node; those of the model's inputs and of fixed nodes are the ends."""
+        """The vertex of a node; the model's inputs and fixed nodes are the source or the sink."""
         if name is None:
             return CPU
         return ("node", name) if name in free else self._fixed(name)
@@ -145,7 +145,7 @@ class _Choosing:
         times = {"gpu_seconds": gpu, "cpu_seconds": cpu}
         if forced is not None:
             device = GPU if name in on_grid else CPU
-            return Decision(device, f"named to run on the {device.upper()}", "leaving out --place", **times)
+            return Decision(device, f"placed on the {device.upper()} by the user", "leaving out --place", **times)
         if self.cpu is None or cpu is None:
             return Decision(GPU, "the target is the GPU", "--place NODE=cpu", **times)
         compared = f"{milliseconds(gpu)} on the GPU, {milliseconds(cpu)} on {self.cpu.name}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantised values of a graph: what QuantizeLinear and DequantizeLinear say about them.
+"""Quantised values of a graph: their scales and zero points by QuantizeLinear and DequantizeLinear.
 
 q stands for (q - zero_point) * scale. Activations are int8 with one float32 scale and one zero
 point; weights have one scale, or one for each output channel, and no zero point.
@@ -40,7 +40,7 @@ class QuantisedActivation:
 
 @dataclass(frozen=True, slots=True)
 class QuantisedWeight:
-    """Integers in the layout of the operator, with one scale or one for each of its outputs."""
+    """Integers in the layout of the operator, with one scale or one for each output."""
 
     values: npt.NDArray[np.int8]
     scale: Float32
@@ -61,7 +61,7 @@ class QuantisationParameters:
 
 
 def parameters(graph: Graph, node: Node) -> QuantisationParameters | None:
-    """The parameters of a node; None where they are no constants, or given for blocks."""
+    """The parameters of a node; None if they are not constant, or belong to blocks."""
     scale = graph.constant(node.inputs[1])
     if scale is None or scale.dtype != np.float32 or scale.ndim > 1 or node.attribute("block_size"):
         return None
@@ -73,8 +73,8 @@ def parameters(graph: Graph, node: Node) -> QuantisationParameters | None:
         return None
     if graph.tensor(given or _integer_side(node)).dtype not in _INTEGERS:
         return None
-    each = np.broadcast_to(zero_point.reshape(-1).astype(np.int64), scale.size)
-    return QuantisationParameters(scale.reshape(-1), each, int(node.attribute("axis")))
+    zero_points = np.broadcast_to(zero_point.reshape(-1).astype(np.int64), scale.size)
+    return QuantisationParameters(scale.reshape(-1), zero_points, int(node.attribute("axis")))
 
 
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "int4", "uint4", "int2", "uint2")
@@ -85,37 +85,37 @@ def _integer_side(node: Node) -> str:
 
 
 def activation(graph: Graph, name: str) -> QuantisedActivation:
-    """The int8 value behind a float value that a DequantizeLinear makes."""
+    """The int8 input of the DequantizeLinear that computes a float value."""
     node = graph.producers.get(name)
     if node is None or node.op != "DequantizeLinear":
         decline(f"read quantised values, got {name}")
-    found = parameters(graph, node)
-    if found is None or not found.per_tensor:
+    quantisation = parameters(graph, node)
+    if quantisation is None or not quantisation.per_tensor:
         decline(f"read values of one constant scale, got {name}")
     dtype = graph.tensor(node.inputs[0]).dtype
     if dtype != "int8":
         decline(f"read activations of 8 bits, got {dtype} for {name}")
-    return QuantisedActivation(node.inputs[0], found.scale[0], int(found.zero_point[0]))
+    return QuantisedActivation(node.inputs[0], quantisation.scale[0], int(quantisation.zero_point[0]))
 
 
 def weight(graph: Graph, name: str, axis: int) -> QuantisedWeight:
-    """A constant weight that a DequantizeLinear makes, with scales along `axis`."""
+    """A constant weight that a DequantizeLinear computes, with scales along `axis`."""
     node = graph.producers.get(name)
     values = graph.constant(node.inputs[0]) if node is not None and node.op == "DequantizeLinear" else None
     if node is None or values is None:
         decline(f"have a constant quantised weight, got {name}")
-    found = parameters(graph, node)
-    if found is None:
+    quantisation = parameters(graph, node)
+    if quantisation is None:
         decline(f"have a weight of constant scales, per tensor or channel, got {name}")
     rank = values.ndim
-    if not found.per_tensor and found.axis % rank != axis % rank:
-        decline(f"have weight scales along axis {axis % rank}, got {found.axis % rank}")
+    if not quantisation.per_tensor and quantisation.axis % rank != axis % rank:
+        decline(f"have weight scales along axis {axis % rank}, got {quantisation.axis % rank}")
     sides = [1] * rank
     sides[axis] = -1
-    centred = values.astype(np.int64) - found.zero_point.reshape(sides)
+    centred = values.astype(np.int64) - quantisation.zero_point.reshape(sides)
     if centred.size and (centred.min() < -128 or centred.max() > 127):
         decline("have a symmetric weight, got zero points that leave the range of int8")
-    return QuantisedWeight(centred.astype(np.int8), found.scale)
+    return QuantisedWeight(centred.astype(np.int8), quantisation.scale)
 
 
 def bias(graph: Graph, name: str, scale: Float32, outputs: int) -> npt.NDArray[np.int32]:
@@ -128,13 +128,13 @@ def bias(graph: Graph, name: str, scale: Float32, outputs: int) -> npt.NDArray[n
     node = graph.producers.get(name)
     if node is None or node.op != "DequantizeLinear":
         return quantise_bias(_vector(graph.constant(name), name, outputs), scale)
-    values, found = graph.constant(node.inputs[0]), parameters(graph, node)
-    if values is None or found is None:
+    values, quantisation = graph.constant(node.inputs[0]), parameters(graph, node)
+    if values is None or quantisation is None:
         decline(f"have a constant bias, got {name}")
     flat = _vector(values, name, outputs).astype(np.int64)
-    if values.dtype == np.int32 and not found.zero_point.any() and bool((found.scale == scale).all()):
+    if values.dtype == np.int32 and not quantisation.zero_point.any() and bool((quantisation.scale == scale).all()):
         return flat.astype(np.int32)
-    return quantise_bias(((flat - found.zero_point) * found.scale).astype(np.float32), scale)
+    return quantise_bias(((flat - quantisation.zero_point) * quantisation.scale).astype(np.float32), scale)
 
 
 def _vector(values: Array | None, name: str, outputs: int) -> Array:
@@ -160,7 +160,7 @@ def quantise(values: Array, scale: np.float32, zero_point: int) -> npt.NDArray[n
 
 
 def multipliers(factors: Array | np.floating) -> dict[str, Array]:
-    """The attributes `multiplier` and `shift` of real factors, one or one a channel."""
+    """The attributes `multiplier` and `shift` of real factors, one for all or for each channel."""
     try:
         multiplier, shift = scales_from_floats(np.atleast_1d(np.asarray(factors, np.float64)))
     except NumericsError:

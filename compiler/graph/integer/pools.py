@@ -39,7 +39,7 @@ def fuse_average_pool(result: QuantisedResult, node: Node) -> Replacement:
 
 
 def fuse_reduce_mean(result: QuantisedResult, node: Node) -> Replacement:
-    """vdla.QAveragePool over whole images; without `keepdims`, of another shape afterwards."""
+    """vdla.QAveragePool over whole images; without `keepdims`, reshaped afterwards."""
     graph = result.graph
     shape = graph.tensor(node.inputs[0]).shape
     rank = len(shape or ())
@@ -66,7 +66,7 @@ def is_spatial_mean(graph: Graph, node: Node) -> bool:
 
 
 def fuse_max_pools(graph: Graph) -> Graph:
-    """The graph with vdla.QMaxPool for MaxPool of int8, with the rescaling behind it."""
+    """The graph with vdla.QMaxPool for MaxPool of int8, fused with a following rescaling."""
     return rewrite(rewrite(graph, (_max_pool,)), (_rescaled_pool,))
 
 

@@ -54,7 +54,7 @@ def fuse_conv_transpose(result: QuantisedResult, node: Node, added: str = "") ->
         "x_zero_point": x.zero_point,
     }
     if group > 1 and factors.scale.size > 1:
-        decline("have one weight scale, since a channel of the weight stands for one result of each group")
+        decline("have one weight scale, since a channel of the weight belongs to one output channel of each group")
     sums = _scales(x.scale, factors, factors.values.shape[1] * group)
     name = _bias_name(node, added)
     return _with_constants(result, node, "vdla.QConvTranspose", x.name, factors, sums, name, attributes)
@@ -65,7 +65,7 @@ def fuse_gemm(result: QuantisedResult, node: Node, added: str = "") -> Replaceme
     graph, options = result.graph, node.attributes
     sole(graph, node)
     if options.get("transA", 0):
-        decline("read its first operand as it is, got transA")
+        decline("read its first operand without transposition, got transA")
     if float(options.get("alpha", 1.0)) != 1.0 or float(options.get("beta", 1.0)) != 1.0:
         decline("have an alpha and a beta of 1")
     transposed = bool(options.get("transB", 0))
@@ -120,7 +120,7 @@ def fuse_biased(result: QuantisedResult, node: Node) -> Replacement | None:
 
 
 def is_bias(graph: Graph, name: str, product: Node) -> bool:
-    """Whether a constant has one number for each output of a product."""
+    """Whether a constant has one element for each output of a product."""
     shape = _constant_shape(graph, name)
     if shape is None:
         return False

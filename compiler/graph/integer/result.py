@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The quantised result of a float operator: Q(Clip(Relu(op(...)))).
 
-Relu and Clip become bounds of the quantised result: rounding is monotone, so that clipping before
-and after it is the same.
+Relu and Clip become bounds of the quantised result: rounding is monotone, so clipping before and
+after it is the same.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class QuantisedResult:
 
     @property
     def attributes(self) -> dict[str, int]:
-        """The attributes of integer operators that say what becomes of a requantised sum."""
+        """The attributes of the requantisation: the zero point and the bounds of the result."""
         low, high = self.bounds
         return {"y_zero_point": self.zero_point, "low": low, "high": high}
 
@@ -73,10 +73,10 @@ def quantised_result(graph: Graph, node: Node) -> QuantisedResult | None:
     """The result that a QuantizeLinear to int8 makes, without Relu and Clip before it."""
     if node.op != "QuantizeLinear" or graph.tensor(node.outputs[0]).dtype != "int8":
         return None
-    found = parameters(graph, node)
-    if found is None or not found.per_tensor:
+    quantisation = parameters(graph, node)
+    if quantisation is None or not quantisation.per_tensor:
         return None
-    scale, zero_point = found.scale[0], int(found.zero_point[0])
+    scale, zero_point = quantisation.scale[0], int(quantisation.zero_point[0])
     result = QuantisedResult(graph, node.inputs[0], scale, zero_point, (_LOW, _HIGH), (node,))
     while (before := _clipped(result)) is not None:
         result = before
@@ -122,6 +122,6 @@ def _clip_limits(graph: Graph, node: Node) -> tuple[Array | None, Array | None] 
 
 
 def sole(graph: Graph, node: Node) -> None:
-    """Refuses a node whose float result others read as well."""
+    """Refuses a node whose float result has other readers."""
     if graph.readers(node.outputs[0]) != 1:
         decline(f"have a float result that only a QuantizeLinear reads, got {graph.readers(node.outputs[0])} readers")

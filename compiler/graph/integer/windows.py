@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of convolutions and pools, all of them given: strides, dilations, explicit pads."""
+"""The options of convolutions and pools, without defaults: strides, dilations, explicit pads."""
 
 from __future__ import annotations
 

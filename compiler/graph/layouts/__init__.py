@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes on images in blocks of channels on CPUs: how each operator follows that layout."""
+"""Images in blocks of channels on CPUs: the layout rule of each operator."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layout rules of operators that follow their inputs: element-wise ones and concatenations.
 
-They cost the same in every layout. Padding channels get any values, so that only floats are taken:
-a division of integers by zero would trap.
+They cost the same in every layout. Padding channels hold arbitrary values, so the rules accept
+floats only: a division of integers by zero would trap.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def _is_one_number(call: LayoutCall, name: str) -> bool:
 
 
 def constant_in_blocks(value: Array, channels: int, lanes: int) -> Array:
-    """A constant that broadcasts to [N, channels, H, W] as one that broadcasts to its blocks.
+    """A constant that broadcasts to [N, channels, H, W], repacked to broadcast to its blocks.
 
-    Padding channels are 1, so that no operator makes slow numbers of them.
+    Padding channels are 1, so that no operator computes denormals from them.
     """
     image = value.reshape((1,) * (_RANK - value.ndim) + value.shape)
     if image.shape[1] == 1:

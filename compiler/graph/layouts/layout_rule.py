@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a layout rule is: whether a node can compute on images in blocks of channels, and how.
+"""Layout rules: whether a node can compute on images in blocks of channels, and how.
 
 A rule is a function of a `LayoutCall`. It returns the node's blocked form, or None where the node
 stays as it is. The lanes of a value in blocks follow from its element type, its channels and the
@@ -25,10 +25,10 @@ _RANK = 4  # of a plain image
 class BlockedForm:
     """The layouts of the values of a node that computes in blocks.
 
-    It reads the inputs at the positions of `reads` in blocks, those of `reads_either` in the layout
-    that they have, those of `constants` as these arrays in blocks, and others as they are. Its
-    result is in blocks if `writes_blocks`. `gain_bytes` is what the plain node costs more. With a
-    plain result it reads `reads_either` as well if `is_plain_reader`.
+    The node reads the inputs at positions `reads` in blocks, those at `reads_either` in the layout
+    that they have, those of `constants` as these repacked arrays, and all others unchanged. Its
+    result is in blocks if `writes_blocks`. `gain_bytes` is the extra cost of the plain node.
+    `is_plain_reader` says that with a plain result, too, it reads `reads_either` in any layout.
     """
 
     reads: frozenset[int] = frozenset()
@@ -59,12 +59,12 @@ class LayoutCall:
 
     def lanes(self, name: str) -> int:
         """The lanes of an image in blocks."""
-        found = self._lanes(self.graph.tensor(name))
-        assert found is not None
-        return found
+        lanes = self._lanes(self.graph.tensor(name))
+        assert lanes is not None
+        return lanes
 
     def _lanes(self, kind: TensorType) -> int | None:
-        """Those that convolutions of floats and dot products of bytes compute."""
+        """The lanes of float convolutions and of dot products of bytes."""
         if kind.dtype not in DTYPES or not prod(kind.extents):
             return None
         if kind.dtype in ("int8", "uint8"):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layout rules of convolutions and pools, of floats and of int8 images.
 
-A plain convolution pays for the order of channels inside of its kernel: by about a pass over its
-result, and over its input where that is wanted in blocks. A plain pool gathers the elements of a
-vector one by one; in blocks, padding channels are pooled as well, and read by nobody.
+A plain convolution reorders channels inside its kernel, at the cost of about one pass over its
+result, and over its input if the kernel reads blocks. A plain pool gathers the elements of a vector
+one by one; in blocks, padding channels are pooled as well, but never read.
 """
 
 from __future__ import annotations
@@ -36,16 +36,14 @@ def conv(call: LayoutCall) -> BlockedForm | None:
 
 def _is_direct(call: LayoutCall, weight_shape: tuple[int, ...]) -> bool:
     """Whether the convolution of an image in blocks into blocks is a direct one."""
-    x, attributes = call.node.inputs[0], call.node.attributes
+    x = call.node.inputs[0]
     image, lanes = call.graph.tensor(x), call.lanes(x)
-    plan = convolution_plan(
-        attributes, image.extents, weight_shape, image.dtype, call.target, lanes=lanes, into_blocks=True
-    )
+    plan = convolution_plan(call.node, image, weight_shape, call.target, lanes=lanes, into_blocks=True)
     return plan.algorithm == "direct"
 
 
 def qconv(call: LayoutCall) -> BlockedForm | None:
-    """Convolutions of one group read either layout, depthwise ones blocks."""
+    """Convolutions of one group read either layout, depthwise convolutions read blocks."""
     node, (x, y) = call.node, (call.node.inputs[0], call.node.outputs[0])
     weight, bias = (call.graph.constant(name) for name in node.inputs[1:])
     if not call.are_images(x, y) or weight is None or bias is None:
@@ -60,7 +58,7 @@ def qconv(call: LayoutCall) -> BlockedForm | None:
 
 
 def qconv_transpose(call: LayoutCall) -> BlockedForm | None:
-    """Those of one group read either layout."""
+    """Convolutions of one group read either layout."""
     node, (x, y) = call.node, (call.node.inputs[0], call.node.outputs[0])
     weight, bias = (call.graph.constant(name) for name in node.inputs[1:])
     if not call.are_images(x, y) or weight is None or bias is None:
@@ -93,4 +91,6 @@ def qaverage_pool(call: LayoutCall) -> BlockedForm | None:
     attributes, source = call.node.attributes, call.image(call.node.inputs[0])
     if source is None or attributes["kernel_shape"] != source.extents[2:] or any(attributes["pads"]):
         return pool(call)
+    if "fixed_point" in attributes:
+        return None
     return BlockedForm(reads=frozenset({0}), writes_blocks=False)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes as operators of the accelerator: one template a node, packed layouts of its activations."""
+"""Nodes as operators of the accelerator: templates, and packed layouts of activations."""

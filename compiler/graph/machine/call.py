@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the accelerator does for one node: an operator with the layouts of its activations.
+"""The accelerator call of one node: an operator with the layouts of its activations.
 
-`MachineNode` has what the operators of all nodes need: shapes, layouts, options of the results.
+`MachineNode` has what all templates need: shapes, layouts, options of the results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import Parameter, signature
 from math import prod
 from typing import Any, NoReturn, TypeVar
 
@@ -15,21 +16,19 @@ import numpy as np
 
 from vdla.compiler.graph.attributes import GraphError
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
-from vdla.compiler.graph.machine.packing import Channels, InputLayout, PackedLayout
+from vdla.compiler.graph.machine.packing import Channels, InputLayout, PackedLayout, Patches
 from vdla.compiler.operators.vdla import Operator
-from vdla.compiler.operators.vdla.roles import OUTPUT
+from vdla.compiler.operators.vdla.roles import DATA, OUTPUT
 from vdla.hardware.config import Config
-
-_LOW, _HIGH = -128, 127
 
 
 @dataclass(frozen=True, eq=False)
 class OperatorCall:
     """An operator of the accelerator for one node.
 
-    `inputs` has value and layout of each parameter that is an activation, `constants` the packed
-    arrays of the others; `output` is the layout of the result. Without an operator, the inputs are
-    the parts of the result.
+    `inputs` has the value and the layout of each activation, `constants` the packed arrays of the
+    other parameters; `output` is the layout of the result. Without an operator, the result is the
+    concatenation of the inputs.
     """
 
     operator: Operator | None
@@ -53,9 +52,17 @@ class MachineNode:
     made: Mapping[str, PackedLayout]
 
     @property
-    def options(self) -> Mapping[str, Any]:
-        """The attributes of the node."""
-        return self.node.attributes
+    def options(self) -> dict[str, Any]:
+        """What the attributes of the node say, by the names of templates' options."""
+        attributes = self.node.attributes
+        options = {
+            _OPTIONS.get(name, name): _of_image(name, value)
+            for name, value in attributes.items()
+            if name not in _UNBOUNDED or value != _UNBOUNDED[name]
+        }
+        if "a_zero_point" in attributes:
+            options["input_zero_points"] = attributes["a_zero_point"], attributes["b_zero_point"]
+        return options
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The extents of an int8 tensor."""
@@ -68,20 +75,12 @@ class MachineNode:
             decline("have at least one element")
         return kind.extents
 
-    def image(self, name: str) -> PackedLayout:
-        """The layout of an input whose channels are dimension 1."""
-        return self._layout(Channels.IMAGE, name, self.config.block_in)
-
-    def rows(self, name: str) -> PackedLayout:
-        """The layout of an input whose channels are its last dimension."""
-        return self._layout(Channels.ROWS, name, self.config.block_in)
-
     def activation(self, name: str, channels: Channels) -> PackedLayout:
-        """The layout of an input of an element-wise operator."""
+        """The layout of an input."""
         return self._layout(channels, name, self.config.block_in)
 
     def channels(self, names: Sequence[str]) -> Channels:
-        """Where the channels of element-wise operands are: as in the one that is packed last."""
+        """The channel position of element-wise operands: that of the operand packed last."""
         packed = [layout.channels for name, layout in self.made.items() if name in names]
         return packed[-1] if packed else Channels.IMAGE
 
@@ -99,51 +98,89 @@ class MachineNode:
 
     def constant(self, index: int) -> Array:
         """A constant input."""
-        found = self.graph.constant(self.node.inputs[index])
-        if found is None:
+        value = self.graph.constant(self.node.inputs[index])
+        if value is None:
             decline("have constant weights")
-        return found
+        return value
 
     @property
-    def multiplier(self) -> Array:
-        """The real multipliers of the requantisation."""
-        return np.asarray(np.ldexp(self.options["multiplier"].astype(np.float64), -self.options["shift"]))
+    def weight(self) -> Array:
+        """The constant weights of a product, whose kernel has two dimensions."""
+        weight = self.constant(1)
+        return weight.reshape(*weight.shape[:2], *_of_image("kernel_shape", weight.shape[2:]))
 
     @property
-    def results(self) -> dict[str, Any]:
-        """The options of a template that say what becomes of the sums."""
-        low, high, zero = self.options["low"], self.options["high"], self.options["y_zero_point"]
-        options: dict[str, Any] = {"zero_point": zero}
-        if low != _LOW:
-            options["floor"] = low
-        if high != _HIGH:
-            options["ceiling"] = high
-        return options
-
-    def kernel(self, extents: tuple[int, ...]) -> tuple[int, int]:
-        """A kernel of one or two dimensions as one of two."""
-        height, width = (1, *extents)[-2:]
-        return height, width
-
-    def window(self, rank: int) -> dict[str, Any]:
-        """Strides, pads and dilations of images of `rank` dimensions, as a template takes them."""
-        missing = 2 - rank
-        strides, dilations = ((1,) * missing + tuple(self.options[key]) for key in ("strides", "dilations"))
-        begin, end = self.options["pads"][:rank], self.options["pads"][rank:]
-        pads = (*(0,) * missing, *begin, *(0,) * missing, *end)
-        return {"strides": strides, "pads": pads, "dilations": dilations}
+    def multiplier(self) -> Array | float:
+        """The real multipliers of the requantisation: one for each channel, or one for all."""
+        mantissas, shifts = self.node.attributes["multiplier"], self.node.attributes["shift"]
+        factors = np.asarray(np.ldexp(mantissas.astype(np.float64), -shifts))
+        return factors if len(factors) > 1 else float(factors[0])
 
 
-def made(
-    operator: Operator,
-    inputs: Mapping[str, tuple[str, InputLayout]],
-    constants: Mapping[str, Array],
+_OPTIONS = {
+    "group": "groups",
+    "high": "ceiling",
+    "kernel_shape": "kernel",
+    "low": "floor",
+    "x_zero_point": "input_zero_point",
+    "y_zero_point": "zero_point",
+}
+"""Options of templates whose names are not those of the attributes."""
+_UNBOUNDED = {"low": -128, "high": 127}
+_NEUTRAL = {"kernel_shape": 1, "strides": 1, "dilations": 1, "pads": 0, "output_padding": 0}
+"""Attributes of windows, and their values along an axis that the image lacks."""
+
+
+def _of_image(name: str, value: Any) -> Any:  # noqa: ANN401  an attribute
+    """An attribute, which for windows of images of one dimension becomes that for two."""
+    if name not in _NEUTRAL:
+        return value
+    axes = len(value) // 2 if name == "pads" else len(value)
+    lacking = (_NEUTRAL[name],) * (2 - axes)
+    return (*lacking, *value[:axes], *(lacking if name == "pads" else ()), *value[axes:])
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+def template_call(
+    at: MachineNode,
+    template: Callable[..., Operator],
+    data: tuple[str, PackedLayout],
     output: PackedLayout,
+    *,
+    operands: Mapping[str, tuple[str, InputLayout]] | None = None,
+    constants: Mapping[str, Array] | None = None,
+    **given: Any,  # noqa: ANN401  options of the template
 ) -> OperatorCall:
-    """The call, with the blocks that each parameter of the operator's function has."""
-    blocked = {p: (value, _blocked(operator, p, layout)) for p, (value, layout) in inputs.items()}
-    result = _blocked(operator, OUTPUT, output)
-    return OperatorCall(operator, blocked, constants, result)
+    """The call of a template, with those of its options that are given, extents or attributes.
+
+    `data` is the value and the layout of the first activation, `operands` has those of the other
+    parameters, and `constants` what the operator packs beside the multiplier.
+    """
+    value, image = data
+    batch, channels, height, width = image.image
+    image_extents = {"batch": batch, "height": height, "width": width}
+    channel_counts = {"channels": channels, "in_channels": channels, "out_channels": output.image[1]}
+    known = {**image_extents, **channel_counts, "chained": True, **at.options, **given}
+    options = {name: option for name, option in signature(template).parameters.items() if name in known}
+    operator = template(at.config, **{name: _typed(option, known[name]) for name, option in options.items()})
+    if (window := operator.layouts[DATA].patches) is not None:
+        shape = (batch, prod(window.taps) * channels, *output.image[2:])
+        image = replace(image, shape=shape, conversion=Patches(window, known["input_zero_point"]))
+    inputs = {DATA: (value, image), **(operands or {})}
+    packed = operator.pack_constants(**(constants or {}), multiplier=at.multiplier)
+    return OperatorCall(
+        operator,
+        {name: (value, _blocked(operator, name, layout)) for name, (value, layout) in inputs.items()},
+        {name: array for name, array in packed.items() if name not in inputs},
+        _blocked(operator, OUTPUT, output),
+    )
+
+
+def _typed(option: Parameter, value: Any) -> Any:  # noqa: ANN401  of any option
+    """The value of an attribute for an option: ONNX has no flags, but integers."""
+    return bool(value) if isinstance(option.default, bool) else value
 
 
 Layout = TypeVar("Layout", bound=InputLayout)
@@ -152,17 +189,17 @@ Layout = TypeVar("Layout", bound=InputLayout)
 def _blocked(operator: Operator, parameter: str, layout: Layout) -> Layout:
     """The layout in the blocks of a parameter of the operator's function."""
     dims = operator.function.buffers[parameter].dims
-    found = replace(layout, block=dims[-1]) if isinstance(layout, PackedLayout) else layout
-    if operator.layouts[parameter].gaps or prod(found.packed_shape) != prod(dims):
+    blocked = replace(layout, block=dims[-1]) if isinstance(layout, PackedLayout) else layout
+    if operator.layouts[parameter].gaps or prod(blocked.packed_shape) != prod(dims):
         decline(f"have channels that fill their blocks without gaps, got {list(dims)} for {list(layout.shape)}")
-    return found
+    return blocked
 
 
 # --- refusals -------------------------------------------------------------------------------------
 
 
 class NotAcceleratedError(GraphError):
-    """A node that no template of the accelerator computes; the message says what it must do."""
+    """A node without a template on the accelerator; the message says what it must do."""
 
 
 def decline(rule: str) -> NoReturn:

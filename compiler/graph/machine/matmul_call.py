@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of two activations on the accelerator.
 
-Zero points cost more terms of each sum for the second factor, and sums of the columns of the second
-factor, which the host adds, for the first one.
+A zero point of the second factor adds terms to each sum; one of the first factor needs the column
+sums of the second, which the host computes.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
 from vdla.compiler import templates
-from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, made
+from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, template_call
 from vdla.compiler.graph.machine.packing import Channels, InputLayout, PackedLayout, PackingNodes, RowTerms
 from vdla.compiler.graph.rewriting import Replacement
-from vdla.compiler.operators.vdla.roles import DATA, OTHER, SCALE
+from vdla.compiler.operators.vdla.roles import SCALE, SECOND
 from vdla.hardware.numerics import pack_scale, scale_from_float
 
 
@@ -27,49 +28,52 @@ def matmul(at: MachineNode) -> OperatorCall:
     if left[:-2] != right[:-2]:
         decline(f"have factors of the same batch dimensions, got {list(left[:-2])} and {list(right[:-2])}")
     if config.wgt_dtype != config.inp_dtype:
-        decline(f"be for a machine whose weights are {config.inp_dtype} like its activations, got {config.wgt_dtype}")
+        decline(f"be for a machine with weights of the activations' type {config.inp_dtype}, got {config.wgt_dtype}")
     *batch, rows, depth = left
-    terms = row_terms(at.options["b_zero_point"], depth)
+    terms = row_terms(at.node.attributes["b_zero_point"], depth)
     wide = depth + (terms.count + 1 if terms else 0)
-    operator = templates.batched_matmul(
-        config, batch=prod(batch), rows=rows, depth=wide, columns=right[-1], **at.results
-    )
     data = PackedLayout(Channels.MATRICES, (*batch, rows, wide), config.batch, config.block_in, conversion=terms)
-    inputs: dict[str, tuple[str, InputLayout]] = {
-        DATA: (a, data),
-        OTHER: (b, FactorLayout(right, config.block_in, config.block_out, terms)),
+    operands: dict[str, tuple[str, InputLayout]] = {
+        SECOND: (b, FactorLayout(right, config.block_in, config.block_out, terms))
     }
-    constants = operator.pack_constants(multiplier=float(at.multiplier[0]))
-    if at.options["a_zero_point"]:
-        inputs[SCALE] = b, _lanes(at, right)
-        del constants[SCALE]
-    return made(operator, inputs, constants, at.result(Channels.MATRICES))
+    if at.node.attributes["a_zero_point"]:
+        operands[SCALE] = b, _lanes(at, right)
+    return template_call(
+        at,
+        templates.batched_matmul,
+        (a, data),
+        at.result(Channels.MATRICES),
+        operands=operands,
+        batch=prod(batch),
+        rows=rows,
+        depth=wide,
+        columns=right[-1],
+    )
 
 
 def _lanes(at: MachineNode, shape: tuple[int, ...]) -> LanesLayout:
     """The scale with the share of the first factor's zero point."""
-    first, second = at.options["a_zero_point"], at.options["b_zero_point"]
-    lane = int(pack_scale(0, *scale_from_float(float(at.multiplier[0]))))
+    first, second = at.node.attributes["a_zero_point"], at.node.attributes["b_zero_point"]
+    lane = int(pack_scale(0, *scale_from_float(float(at.multiplier))))
     return LanesLayout(shape, at.config.block_out, -first, first * second * shape[-2], lane)
 
 
 # --- the second factor, and its scale -------------------------------------------------------------
 
 
-_UNIT = 127  # what all but the last of the terms are multiplied by
+_UNIT = 127  # the multiplier of all terms but the last
 _FAR = 128  # the greatest magnitude of an element
-_LANE_BYTES = 8
 
 
 def row_terms(zero_point: int, depth: int) -> RowTerms | None:
-    """The terms of the first factor for a zero point of the second one; none for 0."""
+    """The extra terms of the first factor for a zero point of the second; none for 0."""
     if not zero_point:
         return None
     return RowTerms(-zero_point, -(-abs(zero_point) * _FAR * depth // _UNIT**2))
 
 
 @dataclass(frozen=True, slots=True)
-class FactorLayout:
+class FactorLayout(InputLayout):
     """[..., depth, columns] in blocks of `block_in` terms and `block_out` columns."""
 
     shape: tuple[int, ...]
@@ -86,11 +90,6 @@ class FactorLayout:
         """[matrices, depth / block_in, columns / block_out, block_out, block_in]."""
         blocks = (-(-self._depth // self.block_in), -(-self.shape[-1] // self.block_out))
         return prod(self.shape[:-2]), *blocks, self.block_out, self.block_in
-
-    @property
-    def nbytes(self) -> int:
-        """The size of the program's tensor, with elements of 8 bits."""
-        return prod(self.packed_shape)
 
     @property
     def tag(self) -> str:
@@ -115,7 +114,7 @@ class FactorLayout:
 
 
 @dataclass(frozen=True, slots=True)
-class LanesLayout:
+class LanesLayout(InputLayout):
     """The scale lanes of the columns of [..., depth, columns].
 
     A bias is `factor` times the sum of the column plus `offset`; `lane` has multiplier and shift.
@@ -126,16 +125,12 @@ class LanesLayout:
     factor: int
     offset: int
     lane: int
+    element_bytes: ClassVar[int] = 8
 
     @property
     def packed_shape(self) -> tuple[int, ...]:
         """[matrices, columns / block_out, block_out]."""
         return prod(self.shape[:-2]), -(-self.shape[-1] // self.block_out), self.block_out
-
-    @property
-    def nbytes(self) -> int:
-        """The size of the program's tensor."""
-        return prod(self.packed_shape) * _LANE_BYTES
 
     @property
     def tag(self) -> str:

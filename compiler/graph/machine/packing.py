@@ -9,20 +9,18 @@ matrix of [..., M, C] (`MATRICES`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import prod
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, Node, TensorType, ValueType
 from vdla.compiler.graph.rewriting import Replacement
 from vdla.support.window import Window
-
-_IMAGE_ORDER, _IMAGE_BACK = (0, 2, 4, 5, 1, 3), (0, 4, 1, 5, 2, 3)
-_ROWS_ORDER, _ROWS_BACK = (0, 3, 5, 1, 2, 4), (0, 3, 4, 1, 5, 2)
 
 
 class Channels(Enum):
@@ -33,39 +31,45 @@ class Channels(Enum):
     MATRICES = "matrices"
 
 
-class InputLayout(Protocol):
-    """How an operator reads a value: the program's tensor that the host makes of it."""
+class InputLayout(ABC):
+    """How an operator reads a value: the tensor of the program into which the host packs it.
+
+    `shape` has the extents of the value, after the conversion.
+    """
+
+    shape: tuple[int, ...]
+    element_bytes: ClassVar[int] = 1
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents of the value, those that the conversion adds included."""
-
-    @property
+    @abstractmethod
     def packed_shape(self) -> tuple[int, ...]:
         """The shape of the program's tensor."""
 
     @property
     def nbytes(self) -> int:
         """The size of the program's tensor."""
+        return prod(self.packed_shape) * self.element_bytes
 
     @property
+    @abstractmethod
     def tag(self) -> str:
         """What tells most layouts of one value apart, for names."""
 
+    @abstractmethod
     def pack(self, source: str, packed: str, dtype: str) -> Replacement:
         """The nodes that make the program's tensor, `packed`, of the value `source`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patches:
-    """Windows of an image that the host lays out as channels; `padding` is their value outside."""
+    """Windows of an image that the host lays out as channels; `padding` is the padding value."""
 
     window: Window
     padding: int
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Those of the node that lays them out."""
+        """The attributes of the node that lays out the windows."""
         window = self.window
         options = {"kernel_shape": window.taps, "strides": window.strides, "pads": window.pads}
         return {**options, "dilations": window.dilations, "padding": self.padding}
@@ -73,7 +77,9 @@ class Patches:
 
 @dataclass(frozen=True, slots=True)
 class RowTerms:
-    """`factor` times the sum of each row, which the host adds to it as `count` + 1 elements."""
+    """`factor` times the sum of each row, which the host appends to the row as `count` + 1
+    elements.
+    """
 
     factor: int
     count: int
@@ -85,10 +91,10 @@ class Broadcast:
 
 
 @dataclass(frozen=True, slots=True)
-class PackedLayout:
+class PackedLayout(InputLayout):
     """The packed layout of a tensor of `shape`: blocks of `batch` images and `block` channels.
 
-    With a `conversion`, the host computes the tensor from that of the value before it packs it.
+    With a `conversion`, the host converts the value before it packs it.
     """
 
     channels: Channels
@@ -120,11 +126,6 @@ class PackedLayout:
         return -(-count // self.batch), -(-channels // self.block), height, width, self.batch, self.block
 
     @property
-    def nbytes(self) -> int:
-        """The size of the program's tensor, with elements of 8 bits."""
-        return prod(self.packed_shape)
-
-    @property
     def tag(self) -> str:
         """What tells most layouts of one value apart, for names."""
         match self.conversion:
@@ -138,30 +139,30 @@ class PackedLayout:
                 form = "terms"
         return f"{form}{self.block}"
 
-    def same_bytes(self, other: InputLayout) -> bool:
+    def same_bytes(self, layout: InputLayout) -> bool:
         """Whether both layouts of one tensor have every element at the same place."""
-        if not isinstance(other, PackedLayout) or self.conversion or other.conversion:
+        if not isinstance(layout, PackedLayout) or self.conversion or layout.conversion:
             return False
-        if self.channels is other.channels:
-            return _without_ones(self.packed_shape) == _without_ones(other.packed_shape)
-        if Channels.IMAGE not in (self.channels, other.channels):
-            return self.image == other.image and self.block == other.block
-        if any(extent != 1 for layout in (self, other) for extent in layout.shape[2:]):
+        if self.channels is layout.channels:
+            return _without_ones(self.packed_shape) == _without_ones(layout.packed_shape)
+        if Channels.IMAGE not in (self.channels, layout.channels):
+            return self.image == layout.image and self.block == layout.block
+        if any(extent != 1 for packed in (self, layout) for extent in packed.shape[2:]):
             return False
-        same = (self.shape[:2], self.batch, self.block) == (other.shape[:2], other.batch, other.block)
+        same = (self.shape[:2], self.batch, self.block) == (layout.shape[:2], layout.batch, layout.block)
         images, groups = -(-self.shape[0] // self.batch), -(-self.shape[1] // self.block)
         return same and 1 in (images, groups)  # images before groups of channels, or behind
 
-    def same_heads(self, other: InputLayout) -> bool:
-        """Whether heads and the rows that they are parts of have the same bytes.
+    def same_heads(self, layout: InputLayout) -> bool:
+        """Whether heads and the rows that contain them have the same bytes.
 
         Heads are [1, heads, rows, size], rows [1, rows, heads * size].
         """
-        if not isinstance(other, PackedLayout) or self.conversion or other.conversion:
+        if not isinstance(layout, PackedLayout) or self.conversion or layout.conversion:
             return False
-        if (self.batch, self.block) != (other.batch, other.block):
+        if (self.batch, self.block) != (layout.batch, layout.block):
             return False
-        heads, rows = (self, other) if self.channels is Channels.MATRICES else (other, self)
+        heads, rows = (self, layout) if self.channels is Channels.MATRICES else (layout, self)
         known = (heads.channels, rows.channels) == (Channels.MATRICES, Channels.ROWS)
         return known and len(heads.shape) == 4 and heads.shape[-1] % heads.block == 0
 
@@ -174,18 +175,24 @@ class PackedLayout:
             attributes = {**self.conversion.attributes, "block": self.block, "batch": self.batch}
             making.add("vdla.PackPatches", (source,), self.packed_shape, packed, **attributes)
             return making.made
+        plain, full, split, order = self._steps
         value = self._converted(making, source, self.conversion)
-        blocks, groups, height, width, *_ = self.packed_shape
-        if self.channels is not Channels.IMAGE:
-            value = making.reshape(value, self._matrices)
-            value = making.pad(value, self._matrices, (blocks, width * self.batch, groups * self.block))
-            value = making.reshape(value, (blocks, width, self.batch, groups, self.block, 1))
-            making.transpose(value, _ROWS_ORDER, self.packed_shape, packed)
-            return making.made
-        value = making.pad(making.reshape(value, self.image), self.image, (blocks * self.batch, groups * self.block))
-        value = making.reshape(value, (blocks, self.batch, groups, self.block, height, width))
-        making.transpose(value, _IMAGE_ORDER, self.packed_shape, packed)
+        value = making.pad(making.reshape(value, plain), plain, full)
+        value = making.reshape(value, split)
+        making.transpose(value, order, self.packed_shape, packed)
         return making.made
+
+    @property
+    def _steps(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """What packing makes of the tensor: its plain form, which it pads and cuts into blocks, and
+        the order of the blocks.
+        """
+        blocks, groups, height, width, batch, block = self.packed_shape
+        if self.channels is Channels.IMAGE:
+            images = (blocks * batch, groups * block, height, width)
+            return self.image, images, (blocks, batch, groups, block, height, width), (0, 2, 4, 5, 1, 3)
+        matrices = (blocks, width * batch, groups * block)
+        return self._matrices, matrices, (blocks, width, batch, groups, block, 1), (0, 3, 5, 1, 2, 4)
 
     def _converted(self, making: PackingNodes, source: str, how: Broadcast | RowTerms | None) -> str:
         """The tensor of `shape` from the value."""
@@ -200,16 +207,10 @@ class PackedLayout:
     def unpack(self, packed: str, result: str, dtype: str) -> Replacement:
         """The nodes that convert the value `packed` to `result`."""
         making = PackingNodes(result, dtype)
-        blocks, groups, height, width, batch, block = self.packed_shape
+        plain, full, split, order = self._steps
         value = making.reshape(packed, self.packed_shape)
-        if self.channels is Channels.IMAGE:
-            value = making.transpose(value, _IMAGE_BACK, (blocks, batch, groups, block, height, width))
-            full: tuple[int, ...] = (blocks * batch, groups * block, height, width)
-            value = making.cut(making.reshape(value, full), self.image, full)
-        else:
-            value = making.transpose(value, _ROWS_BACK, (blocks, width, batch, groups, block, 1))
-            full = (blocks, width * batch, groups * block)
-            value = making.cut(making.reshape(value, full), self._matrices, full)
+        value = making.transpose(value, np.argsort(order).tolist(), split)
+        value = making.cut(making.reshape(value, full), plain, full)
         making.reshape(value, self.shape, result)
         return making.made
 
@@ -222,7 +223,7 @@ def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class PackingNodes:
-    """Nodes from a source to the value `base`, with which their names begin.
+    """Nodes from a source to the value `base`, whose name is the prefix of theirs.
 
     Each method adds a node for a source and returns the name of its result; the last one has the
     name `base`, and is followed by `made`.
@@ -271,13 +272,12 @@ class PackingNodes:
         """The source broadcast to `shape`."""
         return self.add("Expand", (source, self._integers(shape)), shape)
 
-    def pad(self, source: str, shape: Sequence[int], leading: Sequence[int]) -> str:
-        """The first dimensions padded with zeros up to the extents `leading`."""
-        wanted = (*leading, *shape[len(leading) :])
-        if tuple(shape) == wanted:
+    def pad(self, source: str, shape: Sequence[int], full: Sequence[int]) -> str:
+        """Each dimension padded with zeros at its end."""
+        if tuple(shape) == tuple(full):
             return source
-        ends = [b - a for a, b in zip(shape, wanted, strict=True)]
-        return self.add("Pad", (source, self._integers([0] * len(shape) + ends)), wanted)
+        ends = [b - a for a, b in zip(shape, full, strict=True)]
+        return self.add("Pad", (source, self._integers([0] * len(shape) + ends)), full)
 
     def cut(self, source: str, shape: Sequence[int], full: Sequence[int]) -> str:
         """The first elements of each dimension."""

@@ -120,7 +120,7 @@ class _Builder:
         return Node(op, tuple(inputs), tuple(outputs), attributes, proto.name)
 
     def _bodies(self, protos: Mapping[str, GraphProto], node: NodeProto) -> tuple[dict[str, Graph], tuple[str, ...]]:
-        """The bodies of a node, each with the values that any of them captures; these values."""
+        """The bodies of a node, and the values captured by any of them, which are inputs of all."""
         built = {}
         captured: dict[str, None] = {}
         for key, proto in protos.items():
@@ -129,16 +129,16 @@ class _Builder:
             built[key] = (_Builder(scope).graph(proto, inputs), len(inputs))
             captured |= dict(scope.captured)
         names = tuple(captured)
-        return {key: self._closed(graph, own, names) for key, (graph, own) in built.items()}, names
+        return {key: self._closed(graph, input_count, names) for key, (graph, input_count) in built.items()}, names
 
-    def _closed(self, graph: Graph, own: int, captures: tuple[str, ...]) -> Graph:
+    def _closed(self, graph: Graph, input_count: int, captures: tuple[str, ...]) -> Graph:
         types = {name: self.scope.types[name] for name in captures if name in self.scope.types}
-        return graph.replace(inputs=(*graph.inputs[:own], *captures), types={**types, **graph.types})
+        return graph.replace(inputs=(*graph.inputs[:input_count], *captures), types={**types, **graph.types})
 
 
 def _declared(proto: GraphProto) -> dict[str, ValueType]:
-    found = {value.name: type_of(value.type) for value in (*proto.value_info, *proto.output, *proto.input)}
-    return {name: kind for name, kind in found.items() if kind is not None}
+    types = {value.name: type_of(value.type) for value in (*proto.value_info, *proto.output, *proto.input)}
+    return {name: kind for name, kind in types.items() if kind is not None}
 
 
 def _trimmed(names: Iterable[str]) -> list[str]:
@@ -150,7 +150,7 @@ def _trimmed(names: Iterable[str]) -> list[str]:
 
 
 def constant_of(node: NodeProto) -> Array:
-    """The value of a Constant node, whichever of its attributes holds it."""
+    """The value of a Constant node, from any of its attributes."""
     if len(node.attribute) != 1:
         raise OnnxError(f"Constant {node.output[0]}: a constant must have one value, got {len(node.attribute)}")
     attribute = node.attribute[0]
@@ -164,5 +164,5 @@ def constant_of(node: NodeProto) -> Array:
             return np.array(value, np.float32)
         case "value_string" | "value_strings":
             return np.array(value, object)
-        case other:
-            raise OnnxError(f"Constant {node.output[0]}: the value must be a known attribute, got {other}")
+        case name:
+            raise OnnxError(f"Constant {node.output[0]}: the value must be a known attribute, got {name}")

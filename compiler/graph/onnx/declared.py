@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The types that a model declares for its results, against those that follow from its inputs.
+"""The types that a model declares for its results, compared with the inferred types.
 
-Tools that change the shape of an input, or cut a model, leave the declarations behind it as they
-were.
+Tools that change the shape of an input, or cut a model, leave stale declarations downstream.
 """
 
 from __future__ import annotations
@@ -22,43 +21,44 @@ Types = Mapping[str, TypeProto]
 
 
 def sound_declarations(declared: Types, inferred: Types, symbols: Iterable[str], place: str) -> dict[str, TypeProto]:
-    """The declarations that agree with what inference knows; a warning names the others.
+    """The declarations that agree with the inferred types; a warning names the stale ones.
 
-    `symbols` are those of the inputs; inference makes up others for what it does not know.
+    `symbols` are those of the inputs; inference invents others for unknown extents.
     """
     known, sound, stale = frozenset(symbols), {}, []
     for name, proto in declared.items():
-        said = type_of(proto)
-        found = type_of(inferred[name]) if name in inferred else None
-        if said is None:
+        stated = type_of(proto)
+        kind = type_of(inferred[name]) if name in inferred else None
+        if stated is None:
             continue
-        if found is None or _agree(said, found, known):
+        if kind is None or _agree(stated, kind, known):
             sound[name] = proto
         else:
-            stale.append(f"{name} is {found}, not {said}")
+            stale.append(f"{name} is {kind}, not {stated}")
     if stale:
-        others = f" and {len(stale) - _MOST_NAMED} others" if len(stale) > _MOST_NAMED else ""
+        omitted = f" and {len(stale) - _MOST_NAMED} others" if len(stale) > _MOST_NAMED else ""
         rule = f"declared types must follow from the inputs, got stale ones, which are ignored ({len(stale)})"
-        warnings.warn(f"{place}: {rule}: {'; '.join(stale[:_MOST_NAMED])}{others}", OnnxWarning, 2)
+        warnings.warn(f"{place}: {rule}: {'; '.join(stale[:_MOST_NAMED])}{omitted}", OnnxWarning, 2)
     return sound
 
 
 def refines(declared: TypeProto, inferred: TypeProto | None) -> bool:
-    """Whether a sound declaration says more than inference knows."""
-    said, found = type_of(declared), None if inferred is None else type_of(inferred)
-    if not isinstance(said, TensorType) or not isinstance(found, TensorType):
-        return found is None
-    if found.shape is None or said.shape is None:
-        return said.shape is not None
+    """Whether a sound declaration is more precise than the inferred type."""
+    declared_type, kind = type_of(declared), None if inferred is None else type_of(inferred)
+    if not isinstance(declared_type, TensorType) or not isinstance(kind, TensorType):
+        return kind is None
+    if kind.shape is None or declared_type.shape is None:
+        return declared_type.shape is not None
     return any(
-        isinstance(one, int) and not isinstance(two, int) for one, two in zip(said.shape, found.shape, strict=True)
+        isinstance(one, int) and not isinstance(two, int)
+        for one, two in zip(declared_type.shape, kind.shape, strict=True)
     )
 
 
 def is_static(inferred: TypeProto | None) -> bool:
-    """Whether inference knows all extents of a tensor."""
-    found = None if inferred is None else type_of(inferred)
-    return isinstance(found, TensorType) and found.static
+    """Whether all extents of a tensor are inferred."""
+    kind = None if inferred is None else type_of(inferred)
+    return isinstance(kind, TensorType) and kind.static
 
 
 def clear_bodies(graph: GraphProto) -> bool:
@@ -74,19 +74,21 @@ def clear_bodies(graph: GraphProto) -> bool:
     return bool(bodies)
 
 
-def _agree(said: ValueType, found: ValueType, symbols: frozenset[str]) -> bool:
-    if not isinstance(said, TensorType) or not isinstance(found, TensorType):
-        return type(said) is type(found)
-    if said.dtype != found.dtype:
+def _agree(stated: ValueType, inferred: ValueType, symbols: frozenset[str]) -> bool:
+    if not isinstance(stated, TensorType) or not isinstance(inferred, TensorType):
+        return type(stated) is type(inferred)
+    if stated.dtype != inferred.dtype:
         return False
-    if said.shape is None or found.shape is None:
+    if stated.shape is None or inferred.shape is None:
         return True
-    pairs = zip(said.shape, found.shape, strict=False)
-    return len(said.shape) == len(found.shape) and all(_fit(one, two, symbols) for one, two in pairs)
+    pairs = zip(stated.shape, inferred.shape, strict=False)
+    return len(stated.shape) == len(inferred.shape) and all(_fit(one, two, symbols) for one, two in pairs)
 
 
-def _fit(said: Extent, found: Extent, symbols: frozenset[str]) -> bool:
-    """Whether a declared extent may be that of inference: a number is no symbol of the inputs."""
-    if isinstance(said, int):
-        return said == found if isinstance(found, int) else found not in symbols
+def _fit(stated: Extent, inferred: Extent, symbols: frozenset[str]) -> bool:
+    """Whether a declared extent agrees with the inferred one: a number differs from a symbol of the
+    inputs.
+    """
+    if isinstance(stated, int):
+        return stated == inferred if isinstance(inferred, int) else inferred not in symbols
     return True

@@ -14,11 +14,11 @@ class OnnxError(GraphError):
 
 
 class OnnxWarning(Notice):
-    """A model that is taken otherwise than it stands: a stale type, a result of another type."""
+    """A model that is imported with changes: a stale type, a result of another type."""
 
 
 class UnsupportedError(OnnxError):
-    """A valid model with nodes that cannot run here; `reasons` has each of them by its label."""
+    """A valid model with unsupported nodes; `reasons` has the reason for each by its label."""
 
     def __init__(self, model: str, reasons: Mapping[str, str]) -> None:
         lines = "".join(f"\n  {label}: {reason}" for label, reason in reasons.items())

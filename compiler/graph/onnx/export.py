@@ -48,12 +48,12 @@ def export_model(graph: Graph) -> ModelProto:
     made = _graph(graph, whole=True)
     for output in made.output:
         output.type.CopyFrom(type_proto(graph.types[output.name]))
-    own = sorted({node.domain for node in made.node if node.domain})
+    domains = sorted({node.domain for node in made.node if node.domain})
     for opset in range(_OLDEST, OPSET):
-        model = _model(made, opset, own)
+        model = _model(made, opset, domains)
         if _is_valid(model):
             return model
-    return _model(made, OPSET, own)
+    return _model(made, OPSET, domains)
 
 
 def _model(graph: GraphProto, opset: int, domains: Sequence[str]) -> ModelProto:
@@ -109,7 +109,7 @@ def type_proto(kind: ValueType) -> TypeProto:
 
 
 def export_node(node: Node) -> NodeProto:
-    """A node as ONNX writes it; values that its bodies capture are no inputs of it."""
+    """A node as ONNX writes it; values captured by its bodies are not among its inputs."""
     domain = next((domain for domain in _DOMAINS if node.op.startswith(f"{domain}.")), "")
     made = NodeProto(op_type=node.op.removeprefix(f"{domain}."), domain=domain, name=node.name)
     captures = node.attributes.get("captures", 0) if node.bodies else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of domains that onnx has no schemas of: what a node of them must have."""
+"""Operators of domains without schemas in onnx: the rules for their nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vdla.compiler.graph.onnx.old_node import OldNode, Upgrade
 
 @dataclass(frozen=True, slots=True)
 class ForeignOperator:
-    """An upgrade of nodes whose inputs and attributes nothing else has checked.
+    """An upgrade of nodes whose inputs and attributes no schema checks.
 
     `inputs` names the inputs; one with "?" behind it may be absent, and "..." at the end stands for
     further ones. `counts` names the attributes that must be positive integers.

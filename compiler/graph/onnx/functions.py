@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that only have a definition by others, in ONNX's schemas, are replaced by it."""
+"""Expands operators that only have a definition in ONNX's schemas, by other operators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Types = Mapping[str, TypeProto]
 
 
 def expand_functions(loaded: LoadedModel) -> LoadedModel:
-    """The typed model with definitions in place of operators that only have these, or itself."""
+    """The typed model with such operators expanded; the same object if there are none."""
     model = ModelProto()
     model.CopyFrom(loaded.model)
     if not _expand_graph(model.graph, {}, versions_of(model.opset_import)):
@@ -54,9 +54,9 @@ def _set_nodes(graph: GraphProto, nodes: Iterable[NodeProto]) -> None:
 
 
 def _types(graph: GraphProto) -> _Types:
-    found = {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}
+    types = {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}
     tensors = {t.name: helper.make_tensor_type_proto(t.data_type, tuple(t.dims)) for t in graph.initializer}
-    return {**found, **tensors}
+    return {**types, **tensors}
 
 
 def _definition(node: NodeProto, types: _Types, versions: Mapping[str, int]) -> FunctionProto | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The functions of the importer that others use; each loads `onnx` when it is called."""
+"""The public functions of the importer; each loads `onnx` when it is called."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def import_model(
 
     Raises:
         OnnxError: the model is corrupt or contradicts itself, or `onnx` is not installed.
-        UnsupportedError: it has nodes that cannot run here; the error lists all of them.
-        OSError: the file cannot be read.
+        UnsupportedError: the model has unsupported nodes; the error lists all of them. OSError: the
+        file cannot be read.
     """
     _require_onnx("import_model")
     from vdla.compiler.graph.onnx.build import build_graph
@@ -65,7 +65,7 @@ def import_model(
 def infer_graph_types(graph: Graph) -> Graph:
     """The graph with the types that follow from those of its inputs and constants.
 
-    Types that cannot be inferred lose their extents, which may have changed.
+    Types that cannot be inferred lose their extents, as these may have changed.
 
     Raises:
         OnnxError: shapes or element types contradict each other, or `onnx` is not installed.
@@ -79,7 +79,7 @@ def infer_graph_types(graph: Graph) -> Graph:
 def infer_node_types(
     node: Node, types: Mapping[str, ValueType], constants: Mapping[str, Array]
 ) -> Mapping[str, ValueType]:
-    """The types of a node's results that follow from the types and constants that it reads.
+    """The types of a node's results, inferred from the types and constants of its inputs.
 
     None where ONNX has no such operator, or where the inputs contradict each other: a run says so.
 

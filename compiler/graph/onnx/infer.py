@@ -24,25 +24,25 @@ _DATA_DEPENDENT = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique
 
 
 def infer_types(loaded: LoadedModel) -> LoadedModel:
-    """The model with the types of its values, as far as they follow from those of the inputs.
+    """The model with the types of its values, as far as they follow from the inputs.
 
-    Where they do not, what the model declares counts. What it declares otherwise is stale: a
-    warning names it.
+    Other values keep their declared types. A declaration that contradicts an inferred type is
+    stale, and a warning names it.
 
     Raises:
         OnnxError: shapes or element types contradict each other.
     """
     typed = _inferred_whatever_bodies_declare(loaded)
-    found = _types(typed.graph)
-    unverifiable = _unverifiable(loaded, found)
-    known = {name: proto for name, proto in loaded.declared.items() if name not in unverifiable or name not in found}
-    sound = sound_declarations(known, found, _symbols(loaded.model.graph), loaded.name)
+    inferred = _types(typed.graph)
+    unverifiable = _unverifiable(loaded, inferred)
+    known = {name: proto for name, proto in loaded.declared.items() if name not in unverifiable or name not in inferred}
+    sound = sound_declarations(known, inferred, _symbols(loaded.model.graph), loaded.name)
     loaded = replace(loaded, declared=sound)
-    if not any(refines(proto, found.get(name)) for name, proto in sound.items()):
+    if not any(refines(proto, inferred.get(name)) for name, proto in sound.items()):
         return loaded.with_model(typed)
     try:
         return loaded.with_model(_inferred(loaded.with_model(_declaring(typed, sound))))
-    except OnnxError:  # what is declared here contradicts what follows from it
+    except OnnxError:  # a declaration contradicts the types inferred from it
         return loaded.with_model(typed)
 
 
@@ -60,10 +60,10 @@ def _inferred_whatever_bodies_declare(loaded: LoadedModel) -> ModelProto:
     return typed
 
 
-def _unverifiable(loaded: LoadedModel, found: Types) -> frozenset[str]:
-    """Results whose extents depend on data, and what follows from them as far as it is open.
+def _unverifiable(loaded: LoadedModel, inferred: Types) -> frozenset[str]:
+    """Results with data-dependent extents, and the values with open extents that depend on them.
 
-    A stale extent would be noticed there only when the model runs, or in a reshape not at all.
+    A stale extent of these would be noticed only when the model runs, or in a reshape not at all.
     """
     graph = loaded.model.graph
     fixed = {tensor.name for tensor in graph.initializer} | set(loaded.weights)
@@ -72,7 +72,7 @@ def _unverifiable(loaded: LoadedModel, found: Types) -> frozenset[str]:
     for node in graph.node:
         depends = node.op_type in _DATA_DEPENDENT or not moving.isdisjoint(node.input)
         if depends or (node.op_type == "Reshape" and fixed.isdisjoint(node.input[1:])):
-            moving |= {name for name in node.output if not is_static(found.get(name))}
+            moving |= {name for name in node.output if not is_static(inferred.get(name))}
     return frozenset(moving)
 
 
@@ -99,11 +99,11 @@ def _symbols(graph: GraphProto) -> Iterator[str]:
 
 
 def _declaring(typed: ModelProto, sound: Types) -> ModelProto:
-    """The model with declarations where inference leaves types open."""
-    model, found = ModelProto(), _types(typed.graph)
+    """The model with its declarations where the inferred types are open."""
+    model, inferred = ModelProto(), _types(typed.graph)
     model.CopyFrom(typed)
     del model.graph.value_info[:]
-    said = {name: proto for name, proto in sound.items() if refines(proto, found.get(name))}
+    said = {name: proto for name, proto in sound.items() if refines(proto, inferred.get(name))}
     for value in model.graph.output:
         value.ClearField("type")
         if value.name in said:
@@ -113,7 +113,7 @@ def _declaring(typed: ModelProto, sound: Types) -> ModelProto:
 
 
 def has_short_vectors(graph: GraphProto) -> bool:
-    """Whether ONNX may propagate values: it handles vectors element by element, however long."""
+    """Whether ONNX may propagate values; it handles even long vectors element by element."""
     shapes = (value.type.tensor_type.shape.dim for value in graph.input)
     return all(len(dims) != 1 or dims[0].dim_value <= _LONG for dims in shapes)
 
@@ -125,16 +125,16 @@ def inferred(graph: Graph) -> Graph:
 
 
 def _retyped(graph: Graph, proto: GraphProto) -> Graph:
-    found = {value.name: type_of(value.type) for value in (*proto.value_info, *proto.output)}
+    inferred = {value.name: type_of(value.type) for value in (*proto.value_info, *proto.output)}
     fixed = {*graph.inputs, *graph.constants}
-    types = {name: kind if name in fixed else found.get(name) or _open(kind) for name, kind in graph.types.items()}
+    types = {name: kind if name in fixed else inferred.get(name) or _open(kind) for name, kind in graph.types.items()}
     bodies = {(node.output[0], a.name): a.g for node in proto.node for a in node.attribute if a.HasField("g")}
     nodes = tuple(_with_bodies(node, types, bodies) for node in graph.nodes)
     return replace(graph, nodes=nodes, types=types)
 
 
 def _with_bodies(node: Node, types: Mapping[str, ValueType], protos: Mapping[tuple[str, str], GraphProto]) -> Node:
-    """The node with bodies of new types; what they capture has the types of the outer values."""
+    """The node with retyped bodies; captured values have the types of the outer graph."""
     attributes = dict(node.attributes)
     for key, body in node.bodies.items():
         proto = protos[node.outputs[0], key]
@@ -158,12 +158,12 @@ def inferred_of_node(
     small = {name: constants[name] for name in read if name in constants and constants[name].size <= LARGE}
     data = {name: numpy_helper.from_array(np.asarray(value), name) for name, value in small.items()}
     try:
-        version = next(each.version for each in opsets if each.domain == proto.domain)
+        version = next(opset.version for opset in opsets if opset.domain == proto.domain)
         schema = defs.get_schema(proto.op_type, version, proto.domain)
-        found = shape_inference.infer_node_outputs(schema, proto, given, data, opset_imports=opsets)
+        inferred = shape_inference.infer_node_outputs(schema, proto, given, data, opset_imports=opsets)
     except (defs.SchemaError, shape_inference.InferenceError, checker.ValidationError):
         return {}
-    kinds = {name: type_of(kind) for name, kind in found.items()}
+    kinds = {name: type_of(kind) for name, kind in inferred.items()}
     return {name: kind for name, kind in kinds.items() if kind is not None and name in types}
 
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a model: its file, its external data, its rules.
 
-Large constants leave the model at once and become inputs of the working copy, so that type
-inference, which copies the model, does not copy them.
+Large constants become inputs of the working copy at once, since type inference copies the model.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ LARGE = 1024  # elements; type inference reads the contents of smaller constants
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model in work: `model` has every `weights` as an input, which are none of `inputs`.
+    """A model during import: in `model`, `weights` are inputs beside the user's `inputs`.
 
-    `declared` are the types that the model declares for its results, which may be stale.
+    `declared` are the declared types of results, which may be stale.
     """
 
     name: str
@@ -112,10 +111,10 @@ def _parsed(source: ModelProto | bytes | str | Path) -> tuple[ModelProto, Path |
 
 
 def _none(content: bytes, place: str) -> str:
-    """The message of a file that is no ONNX model."""
+    """The message for a file that is not an ONNX model."""
     kind = file_kind(place, content)
     known = not content or (kind is not None and kind.suffixes != (".onnx",))
-    got = described(place, content) if known else f"{len(content)} bytes that are none"
+    got = described(place, content) if known else f"{len(content)} bytes of another format"
     return f"{place}: the file must be an ONNX model, got {got}"
 
 
@@ -285,7 +284,7 @@ def _number(name: str, what: str, text: str) -> int:
 
 
 def unwrap_maps(graph: GraphProto, place: str) -> None:
-    """Replaces each ZipMap whose result is only an output of the graph, and warns of it."""
+    """Removes each ZipMap whose result is only an output of the graph, and warns."""
     read = {name for node in graph.node for name in node.input}
     outputs = {value.name: value for value in graph.output}
     for node in graph.node:

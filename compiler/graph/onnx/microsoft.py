@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX Runtime's own operators, of the domain com.microsoft, by ONNX's.
 
-Quantised operators become the float operator between DequantizeLinear and QuantizeLinear, of which
-`passes/fuse_qdq.py` makes integer operators.
+Quantised operators become the float operator between DequantizeLinear and QuantizeLinear, which
+`passes/fuse_qdq.py` fuses to integer operators.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vdla.compiler.graph.onnx.old_node import OldNode, Upgrade
 
 
 def _dequantised(old: OldNode, first: int, axis: int = 1) -> str:
-    """The float value of the input `first`, whose scale and zero point follow it."""
+    """The float value of the input `first`; its scale and zero point are the next inputs."""
     return old.value("DequantizeLinear", _given([old.input(first + i) for i in range(3)]), axis=axis)
 
 
@@ -118,11 +118,11 @@ def _scaled_product(
 
 
 def _dynamic_quantize_lstm(old: OldNode) -> list[NodeProto]:
-    """An LSTM of the dequantised weights; its data, which are not quantised, lose nothing."""
+    """An LSTM of the dequantised weights; its data stay float."""
     count = 2 if old.peek("direction", b"forward") == b"bidirectional" else 1
     weights = [_float_weight(old, place, first, count) for place, first in ((1, 8), (2, 10))]
-    rest = [old.input(place) for place in range(3, 8)]
-    return old.final("LSTM", [old.input(0), *weights, *rest])
+    optional_inputs = [old.input(place) for place in range(3, 8)]
+    return old.final("LSTM", [old.input(0), *weights, *optional_inputs])
 
 
 def _float_weight(old: OldNode, place: int, first: int, count: int) -> str:
@@ -411,4 +411,4 @@ _TABLE: Mapping[str, ForeignOperator] = {
     "SkipSimplifiedLayerNormalization": ForeignOperator(_skip_normalization, "input skip gamma bias?"),
 }
 MICROSOFT: Mapping[str, Mapping[int, Upgrade]] = {f"com.microsoft.{op}": {0: made} for op, made in _TABLE.items()}
-"""The expansions; onnx has no schemas of the domain, of which 0 is the version."""
+"""The expansions, under version 0, since onnx has no schemas of the domain."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node of an older opset, with what upgrades ask of it and make from it."""
+"""A node of an older opset, as upgrades read and replace it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vdla.compiler.graph.onnx.errors import OnnxError
 
 
 class OldNode:
-    """A node to upgrade. Nodes that are made along the way are gathered in `made`."""
+    """A node to upgrade; `made` collects the new nodes."""
 
     def __init__(
         self, node: NodeProto, types: Mapping[str, TypeProto], constants: Mapping[str, Array] | None = None
@@ -26,7 +26,7 @@ class OldNode:
         self.attributes = {attribute.name: attribute for attribute in node.attribute}
 
     def refuse(self, rule: str) -> OnnxError:
-        """The error of a node that has no equal in the newest opset."""
+        """The error for a node without an equivalent in the newest opset."""
         label = self.node.name or next(filter(None, self.node.output), "")
         return OnnxError(f"{self.node.op_type} {label}: the node must {rule}")
 
@@ -35,13 +35,13 @@ class OldNode:
         return self.node.input[index] if index < len(self.node.input) else ""
 
     def take(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  of any type of attributes
-        """An attribute's value, which the new node does not have."""
+        """An attribute's value, removed from the new node."""
         value = self.peek(name, default)
         self.attributes.pop(name, None)
         return value
 
     def peek(self, name: str, default: Any) -> Any:  # noqa: ANN401  of any type of attributes
-        """An attribute's value, which the new node keeps; it has the type of a scalar default."""
+        """An attribute's value, kept by the new node; it has the type of a scalar default."""
         if name not in self.attributes:
             return default
         value = helper.get_attribute_value(self.attributes[name])
@@ -95,7 +95,7 @@ class OldNode:
         return name
 
     def final(self, op: str, inputs: Iterable[str], outputs: Iterable[str] | None = None) -> list[NodeProto]:
-        """All new nodes, the last one with the attributes that are left."""
+        """All new nodes, the last one with the remaining attributes."""
         results = list(self.node.output) if outputs is None else list(outputs)
         node = helper.make_node(op, list(inputs), results, name=self.node.name)
         node.attribute.extend(self.attributes.values())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The operators of QONNX, and Quark's extended quantisation, by ONNX's.
 
-A Quant of at most 8 bits becomes QuantizeLinear and DequantizeLinear, of which
-`passes/fuse_qdq.py` makes integer operators; every other one is computed in float32. QuantizeLinear
-adds the zero point after it rounds, QONNX before: with an odd zero point they differ at ties.
+A Quant of at most 8 bits becomes QuantizeLinear and DequantizeLinear, which `passes/fuse_qdq.py`
+fuses to integer operators; a wider one is computed in float32. QuantizeLinear adds the zero point
+after it rounds, QONNX before: with an odd zero point they differ at ties.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _Parameters = tuple[str, str, int]
 
 
 def _parameters(old: OldNode, scale: Array, zero: Array, dtype: np.dtype[np.int8 | np.uint8]) -> _Parameters | None:
-    """The parameters as QuantizeLinear takes them; None where it does not."""
+    """The parameters as QuantizeLinear takes them; None if it cannot."""
     rank, limits = old.rank(old.input(0)), np.iinfo(dtype)
     shape = _common_shape(old, scale, zero)
     long = [axis for axis, extent in enumerate(shape) if extent != 1]
@@ -53,18 +53,18 @@ def _parameters(old: OldNode, scale: Array, zero: Array, dtype: np.dtype[np.int8
     if (zero != np.rint(zero)).any() or zero.min() < limits.min or zero.max() > limits.max:
         return None
     flat = (-1,) if long else ()
-    each = [np.broadcast_to(value, shape).reshape(flat) for value in (scale.astype(np.float32), zero.astype(dtype))]
-    return old.constant(each[0], "scale"), old.constant(each[1], "zero_point"), long[0] if long else 1
+    pair = [np.broadcast_to(value, shape).reshape(flat) for value in (scale.astype(np.float32), zero.astype(dtype))]
+    return old.constant(pair[0], "scale"), old.constant(pair[1], "zero_point"), long[0] if long else 1
 
 
-def _common_shape(old: OldNode, one: Array, other: Array) -> tuple[int, ...]:
+def _common_shape(old: OldNode, first: Array, second: Array) -> tuple[int, ...]:
     """The shape to which two parameters broadcast."""
     try:
-        shape = np.broadcast_shapes(one.shape, other.shape)
+        shape = np.broadcast_shapes(first.shape, second.shape)
     except ValueError:
         shape = (0,)
     if 0 in shape:
-        got = f"{list(one.shape)} and {list(other.shape)}"
+        got = f"{list(first.shape)} and {list(second.shape)}"
         raise old.refuse(f"have parameters with elements, of shapes that broadcast, got {got}")
     return shape
 
@@ -72,7 +72,7 @@ def _common_shape(old: OldNode, one: Array, other: Array) -> tuple[int, ...]:
 def _on_integers(
     old: OldNode, scale: Array, zero: Array, parameters: _Parameters, limits: tuple[int, int]
 ) -> list[NodeProto]:
-    """Clipped, since the range may be less than that of 8 bits, quantised and dequantised."""
+    """Clipped, as the range may be narrower than 8 bits, then quantised and dequantised."""
     low, high = (((limit - zero) * scale).astype(np.float32) for limit in limits)
     names = old.constant(low.reshape(()) if low.size == 1 else low, "low"), ""
     names = names[0], old.constant(high.reshape(()) if high.size == 1 else high, "high")
@@ -115,11 +115,11 @@ def _trunc(old: OldNode) -> list[NodeProto]:
         step = 2.0 ** (_number(old, 3, "bit width") - _number(old, 4, "bit width of the result"))
         y = _rounded(old, old.value("Div", [y, _float(old, step)]), mode)
         return old.final("Mul", [old.value("Sub", [y, zero]), scale])
-    one, other = old.constants.get(scale), old.constants.get(old.input(4))
-    if one is None or other is None or not (one > 0).all() or not (other > 0).all():
+    input_scale, result_scale = old.constants.get(scale), old.constants.get(old.input(4))
+    if input_scale is None or result_scale is None or not (input_scale > 0).all() or not (result_scale > 0).all():
         raise old.refuse("have constant positive scales")
-    _common_shape(old, one, other)
-    steps = old.constant(np.exp2(np.rint(np.log2(other / one))).astype(np.float32), "steps")
+    _common_shape(old, input_scale, result_scale)
+    steps = old.constant(np.exp2(np.rint(np.log2(result_scale / input_scale))).astype(np.float32), "steps")
     low, high = _limits(_number(old, 5, "bit width of the result"), signed, narrow)
     y = old.value("Clip", [old.value("Div", [y, steps]), _float(old, low), _float(old, high)])
     y = old.value("Sub", [_rounded(old, y, mode), old.value("Div", [zero, steps])])

@@ -47,7 +47,7 @@ def check_supported(loaded: LoadedModel) -> None:
 
 
 def why_unsupported(domain: str, op: str) -> str:
-    """Why an operator can neither run nor be expanded; empty if it can."""
+    """The reason why an operator can neither run nor be expanded; empty if it can."""
     if is_implemented(operator_name(domain, op)) or (domain in ("", "ai.onnx") and op in _REPLACED):
         return ""
     known = "" if domain == "ai.onnx" else domain

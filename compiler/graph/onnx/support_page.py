@@ -106,11 +106,11 @@ def _foreign() -> Iterator[str]:
 
 def _versions(domain: str) -> Mapping[str, list[int]]:
     """The operators of a domain, each with the opsets in which its meaning or types changed."""
-    found: dict[str, list[int]] = {}
+    versions: dict[str, list[int]] = {}
     for schema in defs.get_all_schemas_with_history():
         if schema.domain == domain:
-            found.setdefault(schema.name, []).append(schema.since_version)
-    return {op: sorted(since) for op, since in found.items() if not _was_experimental(domain, op)}
+            versions.setdefault(schema.name, []).append(schema.since_version)
+    return {op: sorted(since) for op, since in versions.items() if not _was_experimental(domain, op)}
 
 
 def _was_experimental(domain: str, op: str) -> bool:

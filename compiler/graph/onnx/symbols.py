@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbols of shapes: a name for every extent of the inputs that has none, and none for others.
+"""Symbols of shapes: every open extent of an input gets a name, symbols invented by inference are
+dropped.
 
 An axis of an input whose extent the model leaves open gets the symbol INPUT.AXIS, such as `x.0`,
 under which it can be given a number. Symbols that ONNX's inference invents mean nothing to a user.
@@ -14,20 +15,20 @@ from typing import Any
 from onnx import GraphProto, TypeProto, ValueInfoProto
 
 _OPEN = frozenset({"", "?", "*", "-1", "None"})
-"""What exporters write for an extent without a name; two of them are two extents."""
+"""Placeholders of exporters for an extent without a name; equal ones may differ in value."""
 
 
 def name_extents(graph: GraphProto, inputs: Collection[str]) -> None:
-    """Name the open extents of `inputs`; other values lose the symbols that are no names."""
+    """Name the open extents of `inputs`; other values lose invented symbols."""
     for value in _values(graph):
         for dim in _dims(value.type):
             if dim.HasField("dim_param") and dim.dim_param.strip() in _OPEN:
                 dim.Clear()
-    taken = symbols(graph)
+    names_in_use = symbols(graph)
     for value in graph.input:
         for axis, dim in enumerate(value.type.tensor_type.shape.dim if value.name in inputs else ()):
             if dim.WhichOneof("value") is None:
-                dim.dim_param = _free(f"{value.name}.{axis}", taken)
+                dim.dim_param = _free(f"{value.name}.{axis}", names_in_use)
 
 
 def symbols(graph: GraphProto) -> set[str]:
@@ -36,17 +37,17 @@ def symbols(graph: GraphProto) -> set[str]:
 
 
 def forget_symbols(graph: GraphProto, kept: Collection[str]) -> None:
-    """Leave the extents open whose symbols are not among `kept`."""
+    """Open the extents whose symbols are not in `kept`."""
     for value in _values(graph):
         for dim in _dims(value.type):
             if dim.dim_param and dim.dim_param not in kept:
                 dim.Clear()
 
 
-def _free(name: str, taken: set[str]) -> str:
-    while name in taken:
+def _free(name: str, names_in_use: set[str]) -> str:
+    while name in names_in_use:
         name += "_"
-    taken.add(name)
+    names_in_use.add(name)
     return name
 
 

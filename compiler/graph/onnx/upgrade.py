@@ -46,11 +46,11 @@ def versions_of(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
     Raises:
         OnnxError: a number that no opset has.
     """
-    found = {"" if entry.domain == "ai.onnx" else entry.domain: int(entry.version) for entry in imports}
-    for domain, version in found.items():
+    versions = {"" if entry.domain == "ai.onnx" else entry.domain: int(entry.version) for entry in imports}
+    for domain, version in versions.items():
         if not 0 < version < _NO_OPSET:
             raise OnnxError(f"opset of {domain or 'ai.onnx'} must be a positive number, got {version}")
-    return found
+    return versions
 
 
 def upgrade_model(loaded: LoadedModel) -> LoadedModel:
@@ -104,9 +104,9 @@ def _types(loaded: LoadedModel) -> dict[str, TypeProto]:
     except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError, MemoryError):
         return dict(loaded.declared)
     graph = typed.graph
-    found = {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}
-    known = {name: kind for name, kind in found.items() if kind.tensor_type.HasField("shape")}
-    return {**found, **loaded.declared, **known, **_tensor_types(graph.initializer)}
+    types = {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}
+    known = {name: kind for name, kind in types.items() if kind.tensor_type.HasField("shape")}
+    return {**types, **loaded.declared, **known, **_tensor_types(graph.initializer)}
 
 
 def _tensor_types(tensors: Iterable[TensorProto]) -> dict[str, TypeProto]:
@@ -114,14 +114,14 @@ def _tensor_types(tensors: Iterable[TensorProto]) -> dict[str, TypeProto]:
 
 
 def _constant_types(nodes: Iterable[NodeProto]) -> dict[str, TypeProto]:
-    """The types of Constant nodes, which those of bodies and functions have no others for."""
-    found: dict[str, TypeProto] = {}
+    """The types of Constant nodes; bodies and functions have no other types."""
+    types: dict[str, TypeProto] = {}
     for node in nodes:
         if node.op_type == "Constant" and len(node.attribute) == 1 and node.attribute[0].HasField("t"):
             tensor = node.attribute[0].t
             kind = helper.make_tensor_type_proto(tensor.data_type, tuple(tensor.dims))
-            found |= dict.fromkeys(node.output, kind)
-    return found
+            types |= dict.fromkeys(node.output, kind)
+    return types
 
 
 def _constant_values(nodes: Iterable[NodeProto]) -> dict[str, Array]:
@@ -175,7 +175,7 @@ class _Upgrader:
 
 @cache
 def _since(op: str, domain: str, version: int) -> int:
-    """The opset in which the operator got the meaning that it has at `version`."""
+    """The opset that introduced the operator's meaning at `version`."""
     try:
         return int(defs.get_schema(op, version, domain).since_version)
     except defs.SchemaError:

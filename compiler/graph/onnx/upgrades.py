@@ -2,7 +2,7 @@
 """The upgrades by operator and by the opset in which its older meaning began.
 
 An operator whose newest meaning includes the older one needs no entry: its later versions admit
-more element types, or have attributes whose defaults say what was meant before.
+more element types, or have attributes whose defaults give the older meaning.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from onnx import NodeProto
 from vdla.compiler.graph.onnx.microsoft import MICROSOFT
 from vdla.compiler.graph.onnx.old_node import OldNode, Upgrade
 from vdla.compiler.graph.onnx.qonnx import QONNX
-from vdla.compiler.graph.onnx.upgrades_of_networks import IMAGES, NETWORKS
+from vdla.compiler.graph.onnx.upgrades_of_networks import IMAGES, NETWORKS, batch_normalization
 
 # --- attributes that became inputs ----------------------------------------------------------------
 
@@ -99,7 +99,7 @@ PARAMETERS: Mapping[str, Mapping[int, Upgrade]] = {
 
 
 def _broadcast(old: OldNode) -> list[NodeProto]:
-    """An operand that was aligned at `axis` gets the dimensions behind it that it lacks."""
+    """An operand aligned at `axis` gets trailing dimensions of extent 1."""
     axis = old.take("axis")
     old.take("broadcast")
     left, right = old.input(0), old.input(1)
@@ -121,11 +121,7 @@ def _gemm(old: OldNode) -> list[NodeProto]:
 def _batch_normalization(old: OldNode) -> list[NodeProto]:
     if not old.take("is_test", 0):
         raise old.refuse("not train, got is_test = 0")
-    if any(old.node.output[1:]):
-        raise old.refuse("have one output, got the further ones of training")
-    if not old.take("spatial", 1):
-        raise old.refuse("normalise per channel, got spatial = 0")
-    return old.final("BatchNormalization", old.node.input, old.node.output[:1])
+    return batch_normalization(old)
 
 
 def _p_relu(old: OldNode) -> list[NodeProto]:
@@ -152,11 +148,11 @@ def _dropout_of_opset_6(old: OldNode) -> list[NodeProto]:
 
 
 _ARITHMETIC = ("Add", "Div", "Mul", "Sub")
-_OTHERS = ("And", "Equal", "Greater", "Less", "Or", "Pow", "Xor")
+_LOGICAL = ("And", "Equal", "Greater", "Less", "Or", "Pow", "Xor")
 
 OPSET_6: Mapping[str, Mapping[int, Upgrade]] = {
     **{name: {6: _broadcast} for name in _ARITHMETIC},
-    **{name: {1: _broadcast} for name in _OTHERS},
+    **{name: {1: _broadcast} for name in _LOGICAL},
     "Gemm": {6: _gemm},
     "BatchNormalization": {6: _batch_normalization},
     "PRelu": {6: _p_relu},

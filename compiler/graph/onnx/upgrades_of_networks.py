@@ -24,7 +24,8 @@ def _softmax(old: OldNode) -> list[NodeProto]:
     return old.final("Reshape", [old.value(op, [rows], axis=-1), shape])
 
 
-def _batch_normalization(old: OldNode) -> list[NodeProto]:
+def batch_normalization(old: OldNode) -> list[NodeProto]:
+    """Refuses the forms of training, and those that do not normalise per channel."""
     if any(old.node.output[1:]):
         raise old.refuse("have one output, got the further ones of training")
     if not old.take("spatial", 1):
@@ -36,8 +37,8 @@ def _group_normalization(old: OldNode) -> list[NodeProto]:
     """Scale and bias of each group become those of each channel."""
     groups = int(old.attributes["num_groups"].i)
     channels = old.value("Shape", [old.input(0)], start=1, end=2)
-    each = old.value("Div", [channels, old.integers([groups], "groups")])
-    extents = old.value("Concat", [old.integers([groups], "groups"), each], axis=0)
+    group_channels = old.value("Div", [channels, old.integers([groups], "groups")])
+    extents = old.value("Concat", [old.integers([groups], "groups"), group_channels], axis=0)
     column, flat = old.integers([groups, 1], "column"), old.integers([-1], "flat")
     parameters = []
     for name in old.node.input[1:3]:
@@ -77,7 +78,7 @@ def _mean_variance_normalization(old: OldNode) -> list[NodeProto]:
 
 
 def _conv_transpose(old: OldNode) -> list[NodeProto]:
-    """With the pads that `auto_pad` or `output_shape` means written out, where they are known.
+    """With explicit pads in place of `auto_pad` or `output_shape`, where they are known.
 
     As in ONNX Runtime, SAME cuts results to the input times the stride and does not extend them.
     ONNX's inference adds `output_padding` to that, and loses the rank of results that are smaller
@@ -92,19 +93,19 @@ def _conv_transpose(old: OldNode) -> list[NodeProto]:
         spatial = (old.extents(old.input(0)) or [])[2:]
         wanted = wanted[-rank:]
     elif mode.startswith(b"SAME"):
-        spatial, wanted = [1] * rank, strides  # whatever the extent, as much is cut
+        spatial, wanted = [1] * rank, strides  # the cut does not depend on the extent
     else:
         return [old.node]
     options = (spatial, kernel, strides, gaps, extra, wanted)
-    if None in (*kernel, *spatial) or not rank or any(len(each) != rank for each in options):
+    if None in (*kernel, *spatial) or not rank or any(len(option) != rank for option in options):
         return [old.node]
     cut = [(n - 1) * s + (k - 1) * g + 1 + e - out for n, k, s, g, e, out in zip(*options, strict=True)]
     if old.take("output_shape") is not None:
-        old.set("output_padding", [e - min(each, 0) for e, each in zip(extra, cut, strict=True)])
-    cut = [max(each, 0) for each in cut]
-    before = [each // 2 if mode == b"SAME_UPPER" else each - each // 2 for each in cut]
+        old.set("output_padding", [e - min(total, 0) for e, total in zip(extra, cut, strict=True)])
+    cut = [max(total, 0) for total in cut]
+    before = [total // 2 if mode == b"SAME_UPPER" else total - total // 2 for total in cut]
     old.take("auto_pad")
-    old.set("pads", [*before, *(each - first for each, first in zip(cut, before, strict=True))])
+    old.set("pads", [*before, *(total - first for total, first in zip(cut, before, strict=True))])
     return old.final("ConvTranspose", old.node.input)
 
 
@@ -114,7 +115,7 @@ def _scatter(old: OldNode) -> list[NodeProto]:
 
 NETWORKS: Mapping[str, Mapping[int, Upgrade]] = {
     **{name: {1: _softmax, 11: _softmax} for name in ("Hardmax", "LogSoftmax", "Softmax")},
-    "BatchNormalization": {7: _batch_normalization, 9: _batch_normalization},
+    "BatchNormalization": {7: batch_normalization, 9: batch_normalization},
     "ConvTranspose": {1: _conv_transpose, 11: _conv_transpose, 22: _conv_transpose},
     "GroupNormalization": {18: _group_normalization},
     "MeanVarianceNormalization": {9: _mean_variance_normalization, 13: _mean_variance_normalization},

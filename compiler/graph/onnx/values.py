@@ -69,10 +69,8 @@ def type_of(proto: TypeProto) -> ValueType | None:
             return OptionalType(element) if element else None
         case None:
             return None
-        case other:
-            raise OnnxError(
-                f"type of a value must be a tensor, sequence or optional, got {other.removesuffix('_type')}"
-            )
+        case kind:
+            raise OnnxError(f"type of a value must be a tensor, sequence or optional, got {kind.removesuffix('_type')}")
 
 
 def _shape(tensor: TypeProto.Tensor) -> tuple[Extent, ...] | None:
@@ -155,8 +153,8 @@ def attribute_of(attribute: AttributeProto) -> Attribute:
             return type_of(attribute.tp)
         case AttributeProto.TYPE_PROTOS:
             return tuple(map(type_of, attribute.type_protos))
-        case other:
-            raise OnnxError(f"attribute {attribute.name} must be of one of ONNX's types, got number {other}")
+        case number:
+            raise OnnxError(f"attribute {attribute.name} must be of one of ONNX's types, got number {number}")
 
 
 def _text(content: bytes) -> str | bytes:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of attention and rotary embeddings: products and a softmax, in float32 at least.
 
-Heads are a dimension of their own, [batch, heads, sequence, size]; three-dimensional inputs have
-them inside of their last one. Groups of query heads share keys and values.
+Heads are a dimension, [batch, heads, sequence, size]; three-dimensional inputs have them inside the
+last one. Groups of query heads share keys and values.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def joined_heads(x: te.Tensor, name: str) -> te.Tensor:
 
 
 def _with_past(call: NodeCall, index: int, output: int, now: te.Tensor, name: str) -> te.Tensor:
-    """Keys or values after those of the past; the node's output if it has it."""
+    """Past keys or values followed by the present ones; an output of the node if it has one."""
     past = call.optional(index)
     title = call.name(output) if call.wants(output) else name
     if past is not None:
@@ -108,7 +108,7 @@ class _Scores:
         return te.select(te.all_of(*conditions), total, never) if conditions else total
 
     def _masked(self, mask: te.Tensor, total: te.Value, index: Sequence[te.Value]) -> te.Value:
-        """The mask broadcasts; keys beyond its last one are not attended."""
+        """The mask broadcasts; keys beyond the mask are not attended."""
         never = te.const(_NEVER, total.dtype)
         shape = (1,) * (4 - len(mask.shape)) + tuple(mask.shape)
         at = [
@@ -121,7 +121,7 @@ class _Scores:
         return seen if shape[3] == keys else te.select(index[3] < shape[3], seen, never)
 
     def _conditions(self, n: te.Value, i: te.Value, j: te.Value) -> list[te.Value]:
-        """What must hold for query i to attend key j."""
+        """The conditions for query i to attend key j."""
         call, lengths = self.call, self.call.optional(_LENGTHS)
         conditions, place = [], i + self.past
         if lengths is not None:
@@ -157,7 +157,7 @@ class _Scores:
         return te.compute(scores.shape, weight, f"{name}_weights")
 
     def shown(self, weights: te.Tensor) -> te.Tensor:
-        """The scores that the node has as an output."""
+        """The scores as an output of the node."""
         kind = self.call.types[3]
         assert kind is not None
         chosen = (self.raw, self.capped, self.biased, weights)[self.call.attribute("qk_matmul_output_mode")]

@@ -30,8 +30,8 @@ def _bits(body: _Body) -> Expression:
 
 
 def _shift(call: NodeCall) -> te.Tensor:
-    left, operands = call.attribute("direction") == "LEFT", (call.tensor(0), call.tensor(1))
-    return operators.combine_elements("BitShift", lambda x, y: x << y if left else x >> y, operands, call.name())
+    is_left, operands = call.attribute("direction") == "LEFT", (call.tensor(0), call.tensor(1))
+    return operators.combine_elements("BitShift", lambda x, y: x << y if is_left else x >> y, operands, call.name())
 
 
 def _modulo(call: NodeCall) -> te.Tensor:
@@ -43,8 +43,8 @@ def _modulo(call: NodeCall) -> te.Tensor:
         return operators.remainder(a, b, name=call.name())
 
     def body(x: te.Value, y: te.Value) -> te.Value:
-        rest = x % y
-        return te.select((rest != 0) & ((x < 0) != (y < 0)), rest - y, rest)
+        remainder = x % y
+        return te.select((remainder != 0) & ((x < 0) != (y < 0)), remainder - y, remainder)
 
     return operators.combine_elements("Mod", body, (a, b), call.name())
 
@@ -115,7 +115,7 @@ _FUNCTIONS: Mapping[str, Expression] = {
     "Sum": _variadic(lambda x, y: x + y),
     "SwiGLU": _swiglu,
 }
-_OTHERS: Mapping[str, Expression] = {
+_INJECTIVE: Mapping[str, Expression] = {
     "And": _binary(operators.logical_and),
     "BitShift": _shift,
     "BitwiseAnd": _bits(lambda x, y: x & y),
@@ -145,7 +145,7 @@ def _combining(name: str, function: Callable[..., te.Tensor], integer: IntegerPa
 
 BROADCAST = (
     *records(FusionClass.INJECTIVE, _FUNCTIONS, Trait.ELEMENTWISE | Trait.FUNCTION),
-    *records(FusionClass.INJECTIVE, _OTHERS, Trait.ELEMENTWISE),
+    *records(FusionClass.INJECTIVE, _INJECTIVE, Trait.ELEMENTWISE),
     _combining("Add", operators.add, fuse_add),
     _combining("Mul", operators.multiply, fuse_mul),
     _combining("Sub", operators.subtract, fuse_sub),

@@ -29,8 +29,8 @@ def tensor_function(
 ) -> OperatorRecord:
     """The record of an element-wise function of one tensor.
 
-    It gets `name` and its attributes by their names; `attributes` has their defaults. 16-bit floats
-    are computed in float32.
+    The function gets `name` and the attributes as keywords; `attributes` has their defaults. 16-bit
+    floats are computed in float32.
     """
 
     def expression(call: NodeCall) -> te.Tensor:
@@ -59,8 +59,8 @@ def element_function(
 ) -> OperatorRecord:
     """The record of a function of one element and attributes, as `tensor_function`.
 
-    `element_function("example.Cube", lambda v: v * v * v, on_host=False)` is all that an operator
-    needs to run as a kernel, in blocks of channels, and quantised by a table.
+    `element_function("example.Cube", lambda v: v * v * v, on_host=False)` suffices to run an
+    operator as a kernel, in blocks of channels, and quantised by a table.
     """
 
     def function(x: te.Tensor, name: str, **options: float | str) -> te.Tensor:
@@ -123,7 +123,7 @@ def _clip(call: NodeCall) -> te.Tensor:
 
 
 def _bound(call: NodeCall, value: float | None) -> float | None:
-    """A limit of Clip; an infinite one is none."""
+    """A limit of Clip; None if it is infinite."""
     return None if value is None or (is_float(call.result.dtype) and math.isinf(value)) else value
 
 

@@ -22,9 +22,9 @@ from vdla.support.errors import Error
 
 @dataclass(frozen=True, eq=False)
 class GraphFunction:
-    """A function and what its parameters are, in their order: inputs, constants, outputs.
+    """A function and the meaning of its parameters, in order: inputs, constants, outputs.
 
-    `inputs` and `outputs` are values of the graph; inputs that no expression reads are left out.
+    `inputs` and `outputs` are values of the graph, without inputs that no expression reads.
     `constants` are arrays by the name of their parameter.
     """
 
@@ -48,7 +48,7 @@ def graph_function(graph: Graph, target: Target, name: str = "kernel") -> GraphF
 
 
 class _Building:
-    """The tensors of the values of a graph, as far as its nodes have been added."""
+    """The tensors of the values of a graph, for the nodes added so far."""
 
     def __init__(self, graph: Graph, target: Target) -> None:
         self.graph, self.target = graph, target
@@ -93,7 +93,7 @@ class _Building:
         return self.graph.tensor(name) if name else None
 
     def function(self, name: str) -> GraphFunction:
-        """The function of what was added, without the inputs that nothing reads."""
+        """The function of the added nodes, without unused inputs."""
         results = self._results()
         read = _read_placeholders(results)
         inputs = [name for name in self.graph.inputs if self.tensors[name] in read]
@@ -110,11 +110,11 @@ class _Building:
         )
 
     def _results(self) -> list[te.Tensor]:
-        """The outputs, each with a stage of its own."""
+        """The outputs, one stage for each."""
         results: list[te.Tensor] = []
         for index, name in enumerate(self.graph.outputs):
             tensor = self.tensors[name]
-            shared = tensor.stage is None or any(tensor is other for other in results)
+            shared = tensor.stage is None or any(tensor is result for result in results)
             results.append(operators.identity(tensor, name=f"copy{index}") if shared else tensor)
         return results
 

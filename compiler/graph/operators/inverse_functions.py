@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of inverse trigonometric and hyperbolic functions, of float32 and shorter floats.
 
-The arctangent begins with a rough angle; the tangent of what is left is a quotient of the sine and
-cosine of that angle, and small enough for three terms of its series. Where a logarithm would
-cancel, series replace it.
+The arctangent begins with a rough angle; the tangent of the residual angle is a quotient of the
+sine and cosine of the rough one, and small enough for three terms of its series. Series replace
+logarithms that would cancel.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def _arctangent(x: te.Tensor, name: str, argument: _Body = lambda v: v, factor: 
     rough = operators.elementwise(z, lambda v: v / (1 + v * v * 0.28), f"{name}_rough")
     sine, cosine = operators.sin(rough, f"{name}_sine"), operators.cos(rough, f"{name}_cosine")
 
-    def rest_of(v: te.Value, s: te.Value, c: te.Value) -> te.Value:
+    def tangent_of_residual(v: te.Value, s: te.Value, c: te.Value) -> te.Value:
         return (v * c - s) / (c + v * s)
 
-    rest = operators.combine_elements("Atan", rest_of, (z, sine, cosine), f"{name}_rest")
+    residual = operators.combine_elements("Atan", tangent_of_residual, (z, sine, cosine), f"{name}_rest")
 
     def add(angle: te.Value, r: te.Value) -> te.Value:
         return angle + r * (1 - r * r * (1 / 3) * (1 - r * r * 0.6))
 
-    angle = operators.combine_elements("Atan", add, (rough, rest), f"{name}_angle")
+    angle = operators.combine_elements("Atan", add, (rough, residual), f"{name}_angle")
 
     def unfold(v: te.Value, part: te.Value) -> te.Value:
         whole = te.select(te.abs(v) > 1, math.pi / 2 - part, part)
@@ -69,9 +69,9 @@ def _area_sine(v: te.Value) -> te.Value:
 
 
 def _area_cosine(v: te.Value) -> te.Value:
-    rest = v - 1
-    series = te.sqrt(rest * 2) * (1 - rest * (1 / 12) + rest * rest * (3 / 160))
-    logarithm = te.select(v > _LARGE, te.log(v) + math.log(2), te.log(v + te.sqrt(rest * (v + 1))))
+    excess = v - 1
+    series = te.sqrt(excess * 2) * (1 - excess * (1 / 12) + excess * excess * (3 / 160))
+    logarithm = te.select(v > _LARGE, te.log(v) + math.log(2), te.log(v + te.sqrt(excess * (v + 1))))
     return te.select(v < 1.02, series, logarithm)
 
 

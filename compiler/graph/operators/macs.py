@@ -12,7 +12,7 @@ from vdla.compiler.graph.operators.table import RECORDS
 
 
 def macs_of(graph: Graph, node: Node) -> int:
-    """The multiply-accumulates of a convolution or product, or of all those of a group; else 0."""
+    """The multiply-accumulates of a product, or of all products of a group; else 0."""
     body = node.attributes.get(BODY)
     if isinstance(body, Graph):
         return sum(macs_of(body, inner) for inner in body.nodes)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.layouts import elementwise
-from vdla.compiler.graph.machine.elementwise_calls import concat
+from vdla.compiler.graph.machine.calls import concat
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
 from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall
 
@@ -41,8 +41,8 @@ def _split(call: NodeCall) -> tuple[te.Tensor, ...]:
 
 def _equal_parts(extent: int, count: int) -> tuple[int, ...]:
     """The lengths of equal parts, the last of which may be shorter."""
-    each = -(-extent // count)
-    return (*((each,) * (count - 1)), extent - each * (count - 1))
+    length = -(-extent // count)
+    return (*((length,) * (count - 1)), extent - length * (count - 1))
 
 
 def _slice(call: NodeCall) -> te.Tensor:
@@ -72,7 +72,7 @@ def _pad(call: NodeCall) -> te.Tensor:
 
 
 def _all_pads(rank: int, given: tuple[int, ...], axes: tuple[int, ...] | None) -> list[int]:
-    """The padding of all dimensions, of which `axes` names those that `given` is for."""
+    """The padding of all dimensions; `given` has the pads of `axes`."""
     pads = [0] * (2 * rank)
     named = range(len(given) // 2) if axes is None else axes
     for n, axis in enumerate(named):
@@ -155,7 +155,7 @@ _MOVEMENTS: Mapping[str, Expression] = {
     "Transpose": _transpose,
 }
 _RESHAPES: Mapping[str, Expression] = dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _reshape)
-_OTHERS: Mapping[str, Expression] = {
+_PLAIN: Mapping[str, Expression] = {
     "CenterCropPad": _center_crop_pad,
     "EyeLike": _eye_like,
     "ReverseSequence": _reverse_sequence,
@@ -164,7 +164,7 @@ _OTHERS: Mapping[str, Expression] = {
 MOVEMENT = (
     *records(FusionClass.INJECTIVE, _MOVEMENTS, Trait.MOVEMENT),
     *records(FusionClass.INJECTIVE, _RESHAPES, Trait.MOVEMENT | Trait.RESHAPE),
-    *records(FusionClass.INJECTIVE, _OTHERS),
+    *records(FusionClass.INJECTIVE, _PLAIN),
     OperatorRecord(
         name="Concat",
         fusion=FusionClass.INJECTIVE,

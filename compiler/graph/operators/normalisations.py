@@ -59,15 +59,16 @@ def _rms_norm(call: NodeCall) -> te.Tensor:
 
 def _parameter(call: NodeCall, index: int, shape: Sequence[int]) -> te.Tensor | None:
     """A scale or bias of a layer norm, broadcast to the normalised shape."""
-    found = call.optional(index)
-    if found is None or tuple(found.shape) == tuple(shape):
-        return found
+    parameter = call.optional(index)
+    if parameter is None or tuple(parameter.shape) == tuple(shape):
+        return parameter
     name = f"{call.name()}_parameter{index}"
-    if len(found.shape) > len(shape):
-        if any(extent != 1 for extent in found.shape[: len(found.shape) - len(shape)]):
+    extra = len(parameter.shape) - len(shape)
+    if extra > 0:
+        if any(extent != 1 for extent in parameter.shape[:extra]):
             call.decline("have parameters of the normalised dimensions")
-        found = operators.reshape(found, found.shape[len(found.shape) - len(shape) :], name=f"{name}_tail")
-    return operators.broadcast_to(found, shape, name=name)
+        parameter = operators.reshape(parameter, parameter.shape[extra:], name=f"{name}_tail")
+    return operators.broadcast_to(parameter, shape, name=name)
 
 
 def _layer_norm(call: NodeCall) -> tuple[te.Tensor, ...]:
@@ -95,7 +96,7 @@ def _moments(call: NodeCall, axis: int, epsilon: float) -> tuple[te.Tensor, ...]
 
 
 def _typed_name(call: NodeCall, index: int, dtype: str) -> str:
-    """The name of an output if it has this type, else of a stage that is cast to it."""
+    """The name of an output of this type, else of a stage to be cast."""
     kind = call.types[index] if call.wants(index) else None
     if kind is not None and kind.dtype == dtype:
         return call.name(index)

@@ -21,11 +21,11 @@ from vdla.compiler.operators.results import to_accumulator
 from vdla.compiler.operators.roles import PLACED
 
 PLAIN, PACKED = "plain", "packed"
-"""How a matrix product reads a constant matrix on the right: as it is, or packed in lanes."""
+"""How a matrix product reads a constant right operand: plain, or packed in lanes."""
 _C = 2  # input of Gemm
 _MATRIX = 2  # dimensions
-_SHORT_ROW = 512  # columns; of longer rows few tiles are incomplete
-_ROWS = 8  # the fewest for which padding pays
+_SHORT_ROW = 512  # columns; longer rows have few incomplete tiles
+_ROWS = 8  # the least number for which padding pays
 
 
 def _matmul(call: NodeCall) -> te.Tensor:
@@ -33,7 +33,7 @@ def _matmul(call: NodeCall) -> te.Tensor:
 
 
 def product(call: NodeCall, a: te.Tensor, b: te.Tensor, name: str) -> te.Tensor:
-    """A matrix product as NumPy's matmul: a vector is a row on the left, a column on the right."""
+    """The matrix product of NumPy's matmul: a left vector is a row, a right one a column."""
     known = call.constants[1] if b is call.tensor(1) else None
     default = PACKED if len(a.shape) == len(b.shape) == _MATRIX and known is not None else PLAIN
     if call.attribute(ALGORITHM, default) == PACKED:
@@ -88,7 +88,7 @@ def _gemm(call: NodeCall) -> te.Tensor:
 
 
 def _product_of_gemm(call: NodeCall, a: te.Tensor, b: te.Tensor, bias: te.Tensor | None, name: str) -> te.Tensor:
-    """A B plus a bias; a constant B is packed, any other one that is transposed turned first."""
+    """A B plus a bias; a constant B is packed, another transposed B is transposed first."""
     transposed, known = bool(call.attribute("transB")), call.constants[1] if b is call.tensor(1) else None
     if known is not None:
         return _packed_product(call, a, known if transposed else np.ascontiguousarray(known.T), bias, name)
@@ -115,7 +115,7 @@ def _scaled_and_added(total: te.Tensor, c: te.Tensor | None, alpha: float, beta:
 
 
 def _number(value: float, dtype: str) -> float:
-    """A factor in a type; that of an integer product must be whole."""
+    """A factor in a type; an integer product needs a whole one."""
     return int(value) if dtype.startswith(("int", "uint")) and float(value).is_integer() else value
 
 
@@ -152,7 +152,7 @@ def _einsum(call: NodeCall) -> te.Tensor:
 
 
 def _parsed(call: NodeCall, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """The letters of each operand and of the result, the ellipsis replaced by capitals."""
+    """The letters of each operand and of the result, with capitals for the ellipsis."""
     equation = call.attribute("equation").replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
@@ -176,13 +176,13 @@ def _parsed(call: NodeCall, ranks: Sequence[int]) -> tuple[list[str], str]:
 
 def _extents(call: NodeCall, tensors: Sequence[te.Tensor], terms: Sequence[str]) -> dict[str, int]:
     """The extent of each letter; 1 broadcasts."""
-    found: dict[str, int] = {}
+    extents: dict[str, int] = {}
     for tensor, term in zip(tensors, terms, strict=True):
         if len(term) != len(tensor.shape):
             call.decline(f"have an operand of {len(term)} dimensions for {term or 'a scalar'}")
         for letter, extent in zip(term, tensor.shape, strict=True):
-            found[letter] = max(found.get(letter, 1), extent)
-    return found
+            extents[letter] = max(extents.get(letter, 1), extent)
+    return extents
 
 
 def _sum_of_products(
@@ -213,7 +213,7 @@ def _sum_of_products(
 def _product(
     call: NodeCall, tensors: Sequence[te.Tensor], terms: Sequence[str], result: str, extents: dict[str, int]
 ) -> te.Tensor | None:
-    """The matrix product of two operands that have letters of their own, and common ones."""
+    """The matrix product of two operands with private and common letters."""
     a, b = terms
     full = all(tuple(extents[c] for c in t) == tuple(x.shape) for t, x in zip(terms, tensors, strict=True))
     batch = [c for c in a if c in b and c in result]

@@ -12,16 +12,25 @@ from vdla.compiler import te, templates
 from vdla.compiler.graph.integer.elementwise import fuse_rescale
 from vdla.compiler.graph.layouts import windowed as layouts
 from vdla.compiler.graph.layouts.elementwise import follow_int8_inputs
-from vdla.compiler.graph.machine.convolution_calls import conv, conv_transpose, dense
-from vdla.compiler.graph.machine.elementwise_calls import add, elementwise, pool
+from vdla.compiler.graph.machine.calls import add, conv, conv_transpose, dense, elementwise, pool
 from vdla.compiler.graph.machine.matmul_call import matmul
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
 from vdla.compiler.graph.rules import integer_elementwise as rules
 from vdla.compiler.graph.rules import integer_products
+from vdla.compiler.graph.rules.integer_softmax import qsoftmax
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall
 from vdla.compiler.graph.rules.transposed import qconv_transpose
 
-_REQUANTISED = {"multiplier": np.ndarray, "shift": np.ndarray, "y_zero_point": int, "low": int, "high": int}
+# `fixed_point` [3, n], where it is not empty, has the factors with which TensorFlow Lite rescales;
+# multiplier and shift are the machine's all the same.
+_REQUANTISED = {
+    "multiplier": np.ndarray,
+    "shift": np.ndarray,
+    "y_zero_point": int,
+    "low": int,
+    "high": int,
+    "fixed_point": np.zeros((3, 0), np.int64),
+}
 _OF_ONE = {"x_zero_point": int, **_REQUANTISED}
 _OF_TWO = {"a_zero_point": int, "b_zero_point": int, **_REQUANTISED}
 _WINDOWS = {"strides": tuple, "pads": tuple, "dilations": tuple, **_OF_ONE}
@@ -79,7 +88,7 @@ QUANTISED = (
         name="vdla.QAveragePool",
         fusion=FusionClass.REDUCTION,
         expression=rules.qaverage_pool,
-        attributes={"count_include_pad": int, **_POOL},
+        attributes={"count_include_pad": int, "half_away": 0, **_POOL},
         layout=layouts.qaverage_pool,
         template=pool("average"),
     ),
@@ -90,7 +99,7 @@ QUANTISED = (
         name="vdla.QLeakyRelu",
         expression=rules.qleaky_relu,
         attributes={"factors": tuple, **_OF_ONE},
-        template=elementwise(templates.leaky_relu, "factors"),
+        template=elementwise(templates.leaky_relu),
         **_OF_INT8,
     ),
     OperatorRecord(name="vdla.QMul", expression=rules.qmul, attributes=_OF_TWO, **_OF_INT8),
@@ -102,12 +111,18 @@ QUANTISED = (
         **_OF_INT8,
     ),
     OperatorRecord(name="vdla.QTable", expression=rules.qtable, attributes={"table": np.ndarray}, **_OF_INT8),
+    OperatorRecord(
+        name="vdla.QSoftmax",
+        fusion=FusionClass.OPAQUE,
+        expression=qsoftmax,
+        attributes={"exponentials": np.ndarray},
+    ),
     OperatorRecord(name="vdla.ToInt8", expression=rules.to_int8, attributes={}, **_ELEMENTWISE),
     OperatorRecord(name="vdla.ToUint8", expression=rules.to_uint8, attributes={}, **_ELEMENTWISE),
 )
 
 
-# --- the share of zero points in a product --------------------------------------------------------
+# --- the terms of zero points in a product --------------------------------------------------------
 
 
 # Of (a - za) (b - zb), summed over K, a machine computes the products a b. It gets -zb times the
@@ -117,7 +132,7 @@ _LOW_WORD = 0xFFFF_FFFF
 
 
 def _row_terms(call: NodeCall) -> te.Tensor:
-    """Each row, and behind it its share of the zero point of the other factor as more elements."""
+    """Each row, followed by its terms for the zero point of the other factor."""
     x, factor, count = call.tensor(0), call.attribute("factor"), call.attribute("count")
     *rows, depth = x.shape
     k = te.reduce_axis(depth, "k")
@@ -126,15 +141,15 @@ def _row_terms(call: NodeCall) -> te.Tensor:
     def value(*i: te.Value) -> te.Value:
         total = sums[i[:-1]] * factor
         share = (total // _UNIT + (i[-1] - depth)) // max(count, 1)
-        rest = total - total // _UNIT * _UNIT
-        term = te.select(i[-1] < depth + count, share, rest)
+        remainder = total - total // _UNIT * _UNIT
+        term = te.select(i[-1] < depth + count, share, remainder)
         return te.select(i[-1] < depth, x[i], te.cast("int8", term))
 
     return te.compute(call.result.extents, value, call.name())
 
 
 def _column_lanes(call: NodeCall) -> te.Tensor:
-    """The share of the zero point of the other factor in each column, as a lane of the scale."""
+    """The terms for the zero point of the other factor in each column, as lanes of the scale."""
     x, factor, offset, lane = call.tensor(0), *map(call.attribute, ("factor", "offset", "lane"))
     *batch, depth, columns = x.shape
     k = te.reduce_axis(depth, "k")
@@ -172,7 +187,7 @@ _SOURCES = (*_RESULTS, "int32")
 
 
 def _at(call: NodeCall, parameter: te.Tensor, x: te.Tensor, index: Sequence[te.Value]) -> te.Value:
-    """The parameter of an element of x."""
+    """The scale or zero point of an element of x."""
     if tuple(parameter.shape) == (1,):
         return parameter[0]
     axis = call.attribute("axis") % len(x.shape)
@@ -190,13 +205,23 @@ def _quantise(call: NodeCall) -> te.Tensor:
     if x.dtype != "float32" or scale.dtype != "float32" or dtype not in _RESULTS:
         call.decline(f"quantise float32 to 8 or 16 bits, got {x.dtype} to {dtype}")
 
+    away = call.attribute("vdla.rounding", "even") == "away"
+
     def value(*i: te.Value) -> te.Value:
-        rounded = te.round(x[i] / _at(call, scale, x, i))
+        quotient = x[i] / _at(call, scale, x, i)
+        rounded = _half_away(quotient) if away else te.round(quotient)
         if zero_point is not None:
             rounded = rounded + te.cast("float32", _at(call, zero_point, x, i))
         return te.cast(dtype, rounded)
 
     return te.compute(x.shape, value, call.name())
+
+
+def _half_away(value: te.Value) -> te.Value:
+    """Rounded half away from zero, as the attribute vdla.rounding asks for."""
+    whole = te.trunc(value)
+    one = te.select(value < 0, te.const(-1.0, "float32"), te.const(1.0, "float32"))
+    return te.select(te.abs(value - whole) >= 0.5, whole + one, whole)
 
 
 def _dequantise(call: NodeCall) -> te.Tensor:

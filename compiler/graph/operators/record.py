@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the compiler knows of an operator of graphs: one record, from which every list is derived.
+"""The record of a graph operator, from which every list of operators is derived.
 
-A record has the tensor expression of the operator, how it fuses, what kind of operator it is, and
-where it has them: how it follows images into blocks of channels, its pattern in quantised graphs,
-its template on the accelerator.
+A record has the operator's tensor expression, fusion class and traits, and optionally its layout
+rule, its pattern in quantised graphs and its template on the accelerator.
 """
 
 from __future__ import annotations
@@ -22,32 +21,32 @@ from vdla.compiler.graph.rules.rule import Expression, FusionClass
 
 
 class Trait(Flag):
-    """What kind of operator it is; an operator may be of several kinds."""
+    """Traits of an operator, any number of them."""
 
     NONE = 0
     ELEMENTWISE = auto()
-    """Each result depends on the inputs at its position only, broadcast."""
+    """Each result depends only on the broadcast inputs at its position."""
     FUNCTION = auto()
     """Floats from floats, element by element: images in blocks, and tables of quantised values."""
     KEEPS_MAGNITUDE = auto()
-    """Leaves the parts of a value in the order of magnitude that they have."""
+    """Keeps the order of magnitude of the parts of a value."""
     HOMOGENEOUS = auto()
-    """A positive factor of the first input is one of the result."""
+    """Commutes with a positive factor of the first input."""
     BOUND = auto()
-    """Limits its first input: bounds of the quantised result before it."""
+    """Limits its first input: fused as bounds into the quantised producer."""
     CONVERSION = auto()
-    """Between floats and integers that stand for them."""
+    """Converts between floats and quantised integers."""
     MOVEMENT = auto()
     """Only moves elements of the first input."""
     SELECTION = auto()
-    """Results are elements of the first input, which it chooses."""
+    """Results are selected elements of the first input."""
     RESHAPE = auto()
     """The memory of the first input under another shape."""
     JOIN = auto()
-    """The operands behind one another."""
+    """Concatenates its operands."""
     POOL = auto()
     COMBINING = auto()
-    """On integers where an operand is quantised anyway."""
+    """Runs on integers only where an operand is quantised anyway."""
     CONVOLUTION = auto()
     TRANSPOSED_CONVOLUTION = auto()
     MATRIX_PRODUCT = auto()
@@ -55,12 +54,12 @@ class Trait(Flag):
     """A product of a weight whose third input is a bias."""
     RANDOM = auto()
     TABULAR = auto()
-    """Of models of tables: other operators take its place, except of strings."""
+    """An operator of tabular models, replaced by other operators except on strings."""
     PRODUCT = CONVOLUTION | TRANSPOSED_CONVOLUTION | MATRIX_PRODUCT
 
 
 IntegerPattern = Callable[[QuantisedResult, Node], Replacement]
-"""The integer operator of a float node and what follows it, up to its QuantizeLinear."""
+"""The integer operator for a float node and its successors up to a QuantizeLinear."""
 Template = Callable[[MachineNode], OperatorCall]
 
 
@@ -68,11 +67,10 @@ Template = Callable[[MachineNode], OperatorCall]
 class OperatorRecord:
     """An operator of graphs.
 
-    `attributes` has the defaults of its attributes, and types of those without one, where ONNX does
-    not have them. `weight` is the input of a product that is multiplied with the first one, and
-    `output_axis` its dimension along which the outputs lie, where quantisation makes a product of
-    integers of it. `on_host` says whether `runtime/numpy_operators` has a function of it: without
-    one, it runs where the tensor expression takes the node.
+    `attributes` has the defaults of attributes unknown to ONNX, or the type of a required one. For
+    a product that quantisation makes an integer one, `weight` is the index of the second factor and
+    `output_axis` its dimension of outputs. `on_host` says whether `runtime/numpy_operators` has a
+    function for the operator; without one, only nodes that the tensor expression accepts run.
     """
 
     name: str
@@ -88,7 +86,7 @@ class OperatorRecord:
     on_host: bool = True
 
     def has(self, trait: Trait) -> bool:
-        """Whether the operator is of one of these kinds."""
+        """Whether the operator has one of these traits."""
         return bool(self.traits & trait)
 
 
@@ -98,7 +96,7 @@ def records(
     traits: Trait = Trait.NONE,
     **fields: Any,  # noqa: ANN401  fields of the record
 ) -> tuple[OperatorRecord, ...]:
-    """Operators that differ in their expressions only, by name."""
+    """Operators that differ only in their expressions, by name."""
     return tuple(
         OperatorRecord(name=name, fusion=fusion, expression=expression, traits=traits, **fields)
         for name, expression in expressions.items()

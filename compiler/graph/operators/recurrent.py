@@ -55,17 +55,19 @@ _WITH_BETA = ("affine", "hardsigmoid", "scaledtanh")
 
 
 def _activations(call: NodeCall, kind: _RecurrentKind, directions: int) -> list[_Activation]:
-    """The activations of all directions; alpha and beta are listed for those that have them."""
+    """The activations of all directions; alpha and beta are listed only for activations with
+    parameters.
+    """
     alphas, betas = iter(call.attribute("activation_alpha", ())), iter(call.attribute("activation_beta", ()))
-    found = []
+    activations = []
     for name in call.attribute("activations", kind.activations * directions):
         alpha = next(alphas, None) if name.lower() in _WITH_ALPHA else None
         beta = next(betas, None) if name.lower() in _WITH_BETA else None
         made = _activation(name, alpha, beta)
         if made is None:
             call.decline(f"have activations with a tensor expression, got {name}")
-        found.append(made)
-    return found
+        activations.append(made)
+    return activations
 
 
 def _part(call: NodeCall, index: int, direction: int) -> te.Tensor | None:
@@ -94,9 +96,9 @@ def _recurrent(kind: _RecurrentKind) -> Expression:
         way = call.attribute("direction")
         ways = ("forward", "reverse") if way == "bidirectional" else (way,)
         activations = _activations(call, kind, len(ways))
-        each = len(kind.activations)
+        count = len(kind.activations)
         layers = [
-            _layer(call, kind, data, d, one, activations[d * each : (d + 1) * each], batch_first)
+            _layer(call, kind, data, d, one, activations[d * count : (d + 1) * count], batch_first)
             for d, one in enumerate(ways)
         ]
         ys = _joined([layer[0] for layer in layers], 1, call, 0, (2, 0, 1, 3) if batch_first else None)
@@ -110,7 +112,7 @@ def _recurrent(kind: _RecurrentKind) -> Expression:
 
 
 def _base(call: NodeCall) -> str:
-    """A name for stages: that of the first output that the node has."""
+    """A prefix for stages: the name of the first output of the node."""
     return next(filter(None, call.node.outputs))
 
 

@@ -13,7 +13,9 @@ from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall, in
 
 
 def _reduction(function: Callable[..., te.Tensor]) -> Expression:
-    """A reduction over constant axes; none are all, or none with `noop_with_empty_axes`."""
+    """A reduction over constant axes; without axes over all, or over none with
+    `noop_with_empty_axes`.
+    """
 
     def expression(call: NodeCall) -> te.Tensor:
         x, axes = call.tensor(0), call.integers(1, "axes")
@@ -70,7 +72,7 @@ REDUCTIONS = (
 
 
 def _cumulative(combine: Callable[[te.Value, te.Value], te.Value], start: int) -> Expression:
-    """Running totals with the element, or, exclusive, before it; from either end."""
+    """Running totals from either end, including the element or exclusive."""
 
     def expression(call: NodeCall) -> te.Tensor:
         axis = call.required(1, "axis")[0] % len(call.tensor(0).shape)
@@ -92,16 +94,16 @@ def _totals(
     name: str,
 ) -> te.Tensor:
     reverse, exclusive = bool(call.attribute("reverse")), bool(call.attribute("exclusive"))
-    rest = tuple(extent for d, extent in enumerate(x.shape) if d != axis) or (1,)
+    outer = tuple(extent for d, extent in enumerate(x.shape) if d != axis) or (1,)
     flat = len(x.shape) == 1
 
     def element(t: te.Value, i: tuple[te.Value, ...]) -> te.Value:
         return x[t] if flat else x[(*i[:axis], t, *i[axis:])]
 
-    first = te.full(rest, start, x.dtype, f"{name}_start")
+    first = te.full(outer, start, x.dtype, f"{name}_start")
     totals = te.scan(
         x.shape[axis],
-        lambda t, before: te.compute(rest, lambda *i: combine(before[i], element(t, i)), f"{name}_total"),
+        lambda t, before: te.compute(outer, lambda *i: combine(before[i], element(t, i)), f"{name}_total"),
         first,
         reverse=reverse,
     )
@@ -109,11 +111,11 @@ def _totals(
     step = 1 if reverse else -1
 
     def value(*i: te.Value) -> te.Value:
-        others = (te.const(0, "int32"),) if flat else tuple(index for d, index in enumerate(i) if d != axis)
+        outer_indices = (te.const(0, "int32"),) if flat else tuple(index for d, index in enumerate(i) if d != axis)
         if not exclusive:
-            return totals[(i[axis], *others)]
+            return totals[(i[axis], *outer_indices)]
         place = te.clip(i[axis] + step, 0, x.shape[axis] - 1)
-        return te.select(i[axis] == end, te.const(start, x.dtype), totals[(place, *others)])
+        return te.select(i[axis] == end, te.const(start, x.dtype), totals[(place, *outer_indices)])
 
     return te.compute(x.shape, value, name)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of Resize: nearest elements, or sums of neighbours with weights made at compile time.
+"""Rules of Resize: nearest elements, or weighted sums of neighbours with compile-time weights.
 
 Linear interpolation over the coordinates of `operators.resize_linear` is one stage. Every other
 interpolation is a stage for each dimension that changes, whose neighbours and weights are tables.
@@ -26,7 +26,7 @@ _PLAIN_MODES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners
 
 
 def _by_axis(call: NodeCall, given: Sequence[float], default: float) -> list[float]:
-    """The entries of all dimensions, of which `axes` names those that `given` is for."""
+    """The entries of all dimensions; `given` has those of `axes`."""
     rank = len(call.tensor(0).shape)
     entries = [default] * rank
     for axis, entry in zip(call.attribute("axes", range(len(given))), given, strict=True):
@@ -35,10 +35,10 @@ def _by_axis(call: NodeCall, given: Sequence[float], default: float) -> list[flo
 
 
 def _scales(call: NodeCall) -> list[Fraction | float]:
-    """The scale of each dimension; a kept aspect ratio has one."""
-    x, found = call.tensor(0), call.constant(_SCALES, "scales")
-    if found is not None and found.size:
-        return list(_by_axis(call, [float(scale) for scale in found], 1.0))
+    """The scale of each dimension, equal for all if the aspect ratio is kept."""
+    x, factors = call.tensor(0), call.constant(_SCALES, "scales")
+    if factors is not None and factors.size:
+        return list(_by_axis(call, [float(factor) for factor in factors], 1.0))
     sizes = call.required(_SIZES, "sizes")
     named, extents = (
         [axis % len(x.shape) for axis in call.attribute("axes", range(len(sizes)))],
@@ -81,7 +81,7 @@ def _by_tables(call: NodeCall, x: te.Tensor, axes: Sequence[_TableAxis], name: s
 
 
 def _along(call: NodeCall, x: te.Tensor, d: int, axis: _TableAxis, name: str) -> te.Tensor:
-    """One dimension resized; what lies beyond the input may be a value."""
+    """One dimension resized; results beyond the input may have a fill value."""
     shape = (*x.shape[:d], axis.size, *x.shape[d + 1 :])
     places, weights = axis.table(call)
     index = call.pack(f"places{d}", places)
@@ -111,7 +111,7 @@ def _along(call: NodeCall, x: te.Tensor, d: int, axis: _TableAxis, name: str) ->
 
 @dataclass(frozen=True, slots=True)
 class _TableAxis:
-    """One dimension: its extents, its scale, the part of the input that it shows."""
+    """One dimension: its extents, its scale, its region of interest."""
 
     extent: int
     size: int
@@ -125,7 +125,7 @@ class _TableAxis:
         return self.size == self.extent and self.scale == 1 and (float(self.start), float(self.end)) == (0.0, 1.0)
 
     def crops(self, call: NodeCall) -> bool:
-        """Whether results may lie beyond the input."""
+        """Whether results may lie outside the input."""
         return bool(call.attribute("coordinate_transformation_mode", "") == "tf_crop_and_resize")
 
     def coordinate(self, index: int, mode: str) -> Fraction:
@@ -154,7 +154,7 @@ class _TableAxis:
         return [self.coordinate(index, mode) for index in range(self.size)]
 
     def beyond(self, call: NodeCall) -> Array:
-        """1 for the results that lie beyond the input, as int32."""
+        """1 for results outside the input, as int32."""
         outside = [place < 0 or place > self.extent - 1 for place in self.coordinates(call)]
         return np.array(outside, np.int32)
 
@@ -216,7 +216,7 @@ def _cubic(distance: Array, a: float) -> Array:
 
 
 def _upsample(call: NodeCall) -> te.Tensor:
-    """Resize as it was: the element below, or linear interpolation, with asymmetric coordinates."""
+    """Resize of opset 10: the element below or linear, with asymmetric coordinates."""
     x, scales = call.tensor(0), call.constant(1, "scales")
     assert scales is not None
     given = [float(scale) for scale in scales]

@@ -14,7 +14,7 @@ from vdla.compiler.graph.rules.windows import spatial_options
 from vdla.compiler.ir import is_float
 
 _CUBIC_A = -0.75
-_MOST_TAPS = 16  # of one element, whose expression has a term for each
+_MOST_TAPS = 16  # of one element; the expression has a term for each
 _Tap = tuple[te.Value, te.Value]  # a whole place, as float64, and its weight
 
 
@@ -60,7 +60,7 @@ def _sampled(call: NodeCall, x: te.Tensor, grid: te.Tensor, mode: str, name: str
 
 
 def _coordinate(unit: te.Value, extent: int, padding: str, align: bool) -> te.Value:
-    """A coordinate of the image from one in -1..1, folded back or clamped as the padding says."""
+    """A coordinate of the image from one in -1..1, reflected or clamped by the padding mode."""
     place = (unit + 1.0) * ((extent - 1) / 2) if align else ((unit + 1.0) * float(extent) - 1.0) * 0.5
     if padding == "border":
         return te.clip(place, 0, extent - 1)
@@ -68,7 +68,7 @@ def _coordinate(unit: te.Value, extent: int, padding: str, align: bool) -> te.Va
 
 
 def _reflected(place: te.Value, extent: int, align: bool) -> te.Value:
-    """A coordinate folded back at the outer elements, or at their outer edges."""
+    """A coordinate reflected at the outer elements, or at their outer edges."""
     low, span = (0.0, float(extent - 1)) if align else (-0.5, float(extent))
     if span == 0:
         return place * 0.0
@@ -96,14 +96,14 @@ def _taps(mode: str, place: te.Value) -> list[_Tap]:
 def _element(
     x: te.Tensor, image: tuple[te.Value, te.Value], places: Sequence[te.Value], padding: str, align: bool
 ) -> te.Value:
-    """The element at whole places, 0 or others beyond the border."""
+    """The element at integer positions; outside the image 0, clamped or reflected."""
     index, inside = [], []
     for place, extent in zip(places, x.shape[2:], strict=True):
         here = _reflected(place, extent, align) if padding == "reflection" else place
         inside += [here >= 0, here <= float(extent - 1)]
         index.append(te.cast("int32", te.clip(here, 0, extent - 1)))
-    found = x[(*image, *index)]
-    return te.select(te.all_of(*inside), found, te.const(0, x.dtype)) if padding == "zeros" else found
+    element = x[(*image, *index)]
+    return te.select(te.all_of(*inside), element, te.const(0, x.dtype)) if padding == "zeros" else element
 
 
 def _col2im(call: NodeCall) -> te.Tensor:

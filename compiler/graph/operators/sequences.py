@@ -37,7 +37,7 @@ def _causal_convolution(call: NodeCall) -> tuple[te.Tensor, ...]:
     name, before, length = call.name(), weight.shape[2] - 1, x.shape[2]
 
     def element(n: te.Value, c: te.Value, place: te.Value) -> te.Value:
-        """The element at a place of the past and the present in one line."""
+        """The element at a position of the past followed by the present."""
         now = x[n, c, te.maximum(place - before, 0)]
         old = te.const(0, x.dtype) if past is None else past[n, c, te.minimum(place, before - 1)]
         return te.select(place < before, old, now)
@@ -104,7 +104,7 @@ class _Recurrence:
         return te.compute(self.shape, updated, f"{self.name}_state")
 
     def _known(self, kept: te.Tensor, t: te.Value) -> te.Tensor | None:
-        """The value that the state has for the key of a step, which the delta rules subtract."""
+        """The value of the state for the key of a step, which the delta rules subtract."""
         if self.beta is None:
             return None
         batch, heads, size, width = self.shape

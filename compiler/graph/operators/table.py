@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The records of all operators, those that a program adds included."""
+"""The records of all operators, including those registered by a program."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ RECORDS: Mapping[str, OperatorRecord] = MappingProxyType(_RECORDS)
 
 
 def register(*records: OperatorRecord) -> None:
-    """Adds operators of a program of the user, before a graph with nodes of them is made.
+    """Adds operators; call it before making a graph with nodes of them.
 
     Raises:
         GraphError: an operator of that name is known.
@@ -78,7 +78,7 @@ def has_expression(op: str) -> bool:
 
 
 def has_trait(op: str, trait: Trait) -> bool:
-    """Whether an operator is known, and of one of these kinds."""
+    """Whether an operator is known and has one of these traits."""
     return op in RECORDS and RECORDS[op].has(trait)
 
 
@@ -86,7 +86,7 @@ def has_trait(op: str, trait: Trait) -> bool:
 
 
 def is_alias(graph: Graph, node: Node) -> bool:
-    """Whether a node only gives the memory of a value another shape."""
+    """Whether a node only gives a value another shape in the same memory."""
     if not has_trait(node.op, Trait.RESHAPE) or node.inputs[0] in graph.constants or node.outputs[0] in graph.outputs:
         return False
     kinds = [graph.types[name] for name in (node.inputs[0], node.outputs[0])]
@@ -94,9 +94,9 @@ def is_alias(graph: Graph, node: Node) -> bool:
 
 
 def alias_sources(graph: Graph) -> dict[str, str]:
-    """For each value that is an alias, the value whose memory it is."""
-    found: dict[str, str] = {}
+    """For each alias, the value that owns the memory."""
+    sources: dict[str, str] = {}
     for node in graph.nodes:
         if is_alias(graph, node):
-            found[node.outputs[0]] = found.get(node.inputs[0], node.inputs[0])
-    return found
+            sources[node.outputs[0]] = sources.get(node.inputs[0], node.inputs[0])
+    return sources

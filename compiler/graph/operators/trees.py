@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Walks through decision trees: vdla.TreeLeaves, which tells where each row ends in each tree.
+"""Walks through decision trees: vdla.TreeLeaves gives the leaf of each row in each tree.
 
 Branches are tables: a walk goes from place p to `successor[p]` where the feature of p is at most
 its threshold, else to the place behind it. A leaf goes back to itself, from either of two places,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on windows of images, convolutions and pools, and those that repack them."""
+"""Operators on windows of images: convolutions, pools, and repacking."""
 
 from __future__ import annotations
 
@@ -127,6 +127,6 @@ WINDOWED = (
     *records(FusionClass.REDUCTION, {"GlobalMaxPool": _global_max_pool}, Trait.POOL | Trait.SELECTION),
     *records(FusionClass.REDUCTION, {"GlobalLpPool": _global_lp_pool, "LpPool": pools.lp_pool}),
     *records(FusionClass.INJECTIVE, {"vdla.Repack": _repack}, attributes={}),
-    # Not injective: an element is read many times, and must not be computed as often.
+    # Not injective: an element is read many times, and fusion would recompute it for each read.
     *records(FusionClass.COMPLEX, {"vdla.PackPatches": _pack_patches}, attributes=_PATCHES),
 )

@@ -4,10 +4,11 @@
 from vdla.compiler.graph.passes.batch_norm import fold_batch_norm
 from vdla.compiler.graph.passes.common_subexpressions import is_random, merge_common_subexpressions
 from vdla.compiler.graph.passes.empties import settle_empties
-from vdla.compiler.graph.passes.fold_constants import Evaluate, InferNode, fold_constants, with_own_constants
+from vdla.compiler.graph.passes.fold_constants import Evaluate, InferNode, fold_constants, with_inner_constants
 from vdla.compiler.graph.passes.fuse_qdq import FusedGraph, explain_fusion, fuse_qdq
 from vdla.compiler.graph.passes.fusion import fuse
 from vdla.compiler.graph.passes.layouts import REPACK, choose_layouts
+from vdla.compiler.graph.passes.machine_rounding import round_as_machine
 from vdla.compiler.graph.passes.movements import is_movement
 from vdla.compiler.graph.passes.pipeline import GraphPass, Observer, changes, run_passes
 from vdla.compiler.graph.passes.simplify import simplify
@@ -31,8 +32,9 @@ __all__ = [
     "is_movement",
     "is_random",
     "merge_common_subexpressions",
+    "round_as_machine",
     "run_passes",
     "settle_empties",
     "simplify",
-    "with_own_constants",
+    "with_inner_constants",
 ]

@@ -22,7 +22,7 @@ def fold_batch_norm(graph: Graph) -> Graph:
 
 
 def _fold(graph: Graph, node: Node) -> Replacement | None:
-    """A normalisation by constant statistics."""
+    """Fold a normalisation by constant statistics."""
     if node.op != "BatchNormalization" or any(node.outputs[1:]) or node.attribute("training_mode"):
         return None
     numbers = [graph.constant(name) for name in node.inputs[1:5]]
@@ -104,8 +104,8 @@ def _fold_add(graph: Graph, node: Node) -> Replacement | None:
     """A constant added to each channel of a convolution becomes its bias."""
     if node.op != "Add":
         return None
-    for product_side, other in ((0, 1), (1, 0)):
-        product, value = graph.producers.get(node.inputs[product_side]), graph.constant(node.inputs[other])
+    for product_side, constant_side in ((0, 1), (1, 0)):
+        product, value = graph.producers.get(node.inputs[product_side]), graph.constant(node.inputs[constant_side])
         if product is None or value is None or product.op not in ("Conv", "ConvTranspose"):
             continue
         kind, weight = graph.tensor(node.outputs[0]), graph.constant(product.inputs[1])
@@ -114,9 +114,9 @@ def _fold_add(graph: Graph, node: Node) -> Replacement | None:
             continue
         if kind.shape is None or kind != graph.types[product.outputs[0]] or not isinstance(kind.shape[1], int):
             continue
-        each = _per_channel(value, kind.shape[1], len(kind.shape))
-        if each is not None:
-            return _with_constants(graph, node, product, (weight, each))
+        bias = _per_channel(value, kind.shape[1], len(kind.shape))
+        if bias is not None:
+            return _with_constants(graph, node, product, (weight, bias))
     return None
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from typing import Any
 
@@ -14,13 +15,14 @@ from vdla.compiler.graph.rewriting import Replacement, rewrite
 
 
 def merge_common_subexpressions(graph: Graph) -> Graph:
-    """The graph with equal constants and equal nodes once; random operators stay apart."""
+    """The graph with equal constants and equal nodes merged, except random operators."""
     graph = _merge_constants(graph)
     while True:
         first: dict[Hashable, Node] = {}
         repeated: dict[int, Node] = {}
+        alike = Counter(map(_reads, graph.nodes))
         for node in graph.nodes:
-            key = _node_key(node)
+            key = _node_key(node) if alike[_reads(node)] > 1 else None
             if key is not None and (known := first.setdefault(key, node)) is not node:
                 repeated[id(node)] = known
         if not repeated:
@@ -31,32 +33,42 @@ def merge_common_subexpressions(graph: Graph) -> Graph:
             if known is None:
                 return None
             pairs = zip(node.outputs, known.outputs, strict=True)
-            return Replacement(renamed={name: other for name, other in pairs if name}, matched=(known,))
+            return Replacement(renamed={name: original for name, original in pairs if name}, matched=(known,))
 
         graph = rewrite(graph, [merge])
 
 
 def is_random(node: Node) -> bool:
     """Whether two runs of a node may differ."""
-    inner = (each for body in node.bodies.values() for each in body.nodes)
-    return has_trait(node.op, Trait.RANDOM) or any(map(is_random, inner))
+    body_nodes = (inner for body in node.bodies.values() for inner in body.nodes)
+    return has_trait(node.op, Trait.RANDOM) or any(map(is_random, body_nodes))
+
+
+def _reads(node: Node) -> Hashable:
+    """The operator of a node and its operands. Few nodes have the same ones, so that attributes,
+    which may be large, are seldom compared.
+    """
+    return node.op, node.inputs, tuple(bool(name) for name in node.outputs)
 
 
 def _node_key(node: Node) -> Hashable:
     """Equal for nodes with equal results; None for a node that is never merged."""
     if node.bodies or is_random(node):
         return None
-    present = tuple(bool(name) for name in node.outputs)
     attributes = tuple(sorted((key, _attribute_key(value)) for key, value in node.attributes.items()))
-    return node.op, node.inputs, present, attributes
+    return _reads(node), attributes
+
+
+_PLAIN = {int, float, str, bool}
+"""Types whose values have equal texts if they are equal, and of one type."""
 
 
 def _attribute_key(value: Any) -> Hashable:  # noqa: ANN401  any attribute
     if isinstance(value, np.ndarray):
         return "array", *_array_key(value)
-    if isinstance(value, tuple):
+    if isinstance(value, tuple) and not {*map(type, value)} <= _PLAIN:
         return "tuple", *map(_attribute_key, value)
-    return type(value).__name__, str(value)
+    return type(value).__name__, repr(value)
 
 
 def _array_key(value: Array) -> tuple[str, tuple[int, ...], bytes]:
@@ -64,7 +76,7 @@ def _array_key(value: Array) -> tuple[str, tuple[int, ...], bytes]:
 
 
 def _merge_constants(graph: Graph) -> Graph:
-    """Equal constants once; those that are outputs of the graph keep their names."""
+    """Equal constants merged; outputs of the graph keep their names."""
     first: dict[Hashable, str] = {}
     renamed = {}
     for name, value in graph.constants.items():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values without elements: what is known of them without computing anything.
+"""Values without elements, known without computing anything.
 
-An empty value of known extents is a constant, wherever it comes from. A node whose results are all
-empty computes nothing; what depends on empty values alone, such as a sum over nothing, is then
-folded like any other constant.
+An empty value of known extents is a constant. A node with only empty results is removed; a node
+that depends only on empty values, such as a sum over nothing, is then folded like any other
+constant.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_ELEMENTS = 1 << 40  # that the other extents of an array may have: NumPy r
 def settle_empties(graph: Graph) -> Graph:
     """The graph with every empty value of known extents as a constant, and without its nodes.
 
-    Nodes that stay as they are stay the same objects, and so does a graph in which all do.
+    Unchanged nodes stay the same objects, and so does an unchanged graph.
     """
     empty = {name: made for name in graph.values if (made := _empty(graph, name)) is not None}
     if not empty:
@@ -44,8 +44,8 @@ def settle_empties(graph: Graph) -> Graph:
 
 
 def _without_empties(node: Node, empty: dict[str, Array], inputs: dict[str, str]) -> Node:
-    """The node that reads constants in place of empty inputs, a Concat without them, and makes no
-    empty result.
+    """The node with constants for its empty inputs (a Concat without them), and without empty
+    results.
     """
     if node.op == "Concat":
         read = tuple(name for name in node.inputs if name not in empty)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several nodes in the place of one: their names, constants and types."""
+"""The expansion of a node: names, constants and types of its replacements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class UnsuitableError(GraphError):
 
 @dataclass(eq=False)
 class Expansion:
-    """The nodes that take the place of one; types of their results are inferred by `infer`."""
+    """The nodes that replace one; `infer` infers the types of their results."""
 
     graph: Graph
     node: Node

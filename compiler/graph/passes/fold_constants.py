@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Constant folding: nodes whose inputs are all constant are evaluated, as are shapes of values.
 
-Types are refined on the way: a constant that is now known may decide the shape of a result, and
-that shape the next constant, so that one sweep in the order of the nodes reaches the fixed point.
+Types are refined on the way: a new constant may decide the shape of a result, and that shape the
+next constant, so that one sweep in topological order reaches the fixed point.
 
 The evaluator and the inference of types are arguments: kernels run in `runtime`, and ONNX's
 inference in `graph.onnx`, neither of which this room imports.
@@ -22,13 +22,13 @@ from vdla.compiler.graph.passes.common_subexpressions import is_random
 
 Evaluate = Callable[[Node, Sequence[Array | None]], Sequence[Array]]
 InferNode = Callable[[Node, Mapping[str, ValueType], Mapping[str, Array]], Mapping[str, ValueType]]
-"""The types of a node's results by those of all values and the constants, as far as they follow."""
+"""The types of a node's results, inferred from the types of values and from constants."""
 
 MAX_GROWTH_BYTES = 1 << 22
-"""A folded constant may be this much larger than the constants that it comes from."""
+"""The most bytes that a folded constant may exceed its operands by."""
 
 DEQUANTISATION = ("DequantizeLinear",)
-"""What stays by default: the integer operators match that of weights."""
+"""Operators not folded by default: integer patterns match the DequantizeLinear of weights."""
 
 
 def fold_constants(
@@ -54,7 +54,7 @@ def _folded(graph: Graph, folding: _Folding) -> Graph:
 
 @dataclass
 class _Folding:
-    """What is known of the values so far; `news` are those of which that is more than before."""
+    """The constants and types known so far; `news` are the values with new information."""
 
     constants: dict[str, Array]
     types: dict[str, ValueType]
@@ -65,9 +65,9 @@ class _Folding:
 
     def nodes(self, nodes: Sequence[Node]) -> Iterator[Node]:
         """The nodes that stay."""
-        for each in nodes:
-            node = self._with_folded_branches(each) if each.op == "If" else each
-            if node is not each or not self.news.isdisjoint(node.inputs):
+        for original in nodes:
+            node = self._with_folded_branches(original) if original.op == "If" else original
+            if node is not original or not self.news.isdisjoint(node.inputs):
                 self._refine(node)
             results = None if node.op in self.keep else self._results(node)
             if results is None:
@@ -80,18 +80,18 @@ class _Folding:
                     self.news.add(name)
 
     def _refine(self, node: Node) -> None:
-        """The types of results that are open, by what is known of the inputs now."""
+        """Infer open types of results again from the inputs known now."""
         if all(_is_closed(self.types[name]) for name in filter(None, node.outputs)):
             return
-        for name, found in self.infer(node, self.types, self.constants).items():
-            refined = _refined(self.types[name], found)
+        for name, inferred in self.infer(node, self.types, self.constants).items():
+            refined = _refined(self.types[name], inferred)
             if refined != self.types[name]:
                 self.types[name] = refined
                 self.news.add(name)
 
     def _with_folded_branches(self, node: Node) -> Node:
         """An If whose branches know the constants and the types that they capture."""
-        closed = with_own_constants(self.constants, node)
+        closed = with_inner_constants(self.constants, node)
         branches = {key: self._folded_branch(closed, branch) for key, branch in closed.bodies.items()}
         if branches == closed.bodies:
             return closed
@@ -120,7 +120,7 @@ class _Folding:
         try:
             return self.evaluate(node, given)
         except GraphError:
-            return None  # stays; an operator that nothing implements is refused with all others later
+            return None  # an operator without an implementation is refused later, with all others
 
 
 def _tensor(kind: object) -> TensorType:
@@ -132,23 +132,23 @@ def _tensor(kind: object) -> TensorType:
 
 
 def _is_closed(kind: ValueType) -> bool:
-    """Whether nothing more can be known of a type."""
+    """Whether a type cannot be refined further."""
     return not isinstance(kind, TensorType) or kind.static
 
 
-def _refined(known: ValueType, found: ValueType) -> ValueType:
-    """A type with the extents that were found for it."""
-    if not isinstance(known, TensorType) or not isinstance(found, TensorType):
+def _refined(known: ValueType, inferred: ValueType) -> ValueType:
+    """A type refined by the inferred extents."""
+    if not isinstance(known, TensorType) or not isinstance(inferred, TensorType):
         return known
-    if found.shape is None or found.dtype != known.dtype:
+    if inferred.shape is None or inferred.dtype != known.dtype:
         return known
-    if known.shape is None or len(known.shape) != len(found.shape):
-        return found
-    return replace(known, shape=tuple(map(_refined_extent, known.shape, found.shape)))
+    if known.shape is None or len(known.shape) != len(inferred.shape):
+        return inferred
+    return replace(known, shape=tuple(map(_refined_extent, known.shape, inferred.shape)))
 
 
-def _refined_extent(known: Extent, found: Extent) -> Extent:
-    return found if isinstance(found, int) or known is None else known
+def _refined_extent(known: Extent, inferred: Extent) -> Extent:
+    return inferred if isinstance(inferred, int) or known is None else known
 
 
 def _static_shape(kind: object) -> tuple[int, ...] | None:
@@ -162,7 +162,7 @@ def _shape_result(node: Node, shape: tuple[int, ...]) -> Array:
 
 
 def _growth_bytes(node: Node, given: Sequence[Array | None], types: Mapping[str, object]) -> int:
-    """How much larger the results are than the inputs, as far as their shapes are known."""
+    """The bytes by which results of known shape exceed the inputs."""
     results = 0
     for name in filter(None, node.outputs):
         shape = _static_shape(types[name])
@@ -173,21 +173,22 @@ def _growth_bytes(node: Node, given: Sequence[Array | None], types: Mapping[str,
 # --- bodies ---------------------------------------------------------------------------------------
 
 
-def with_own_constants(constants: Mapping[str, Array], node: Node) -> Node:
-    """The node whose bodies have the constants among the captured values as their own."""
+def with_inner_constants(constants: Mapping[str, Array], node: Node) -> Node:
+    """The node whose captured constants are constants of its bodies."""
     first = len(node.inputs) - node.attributes["captures"]
-    found = {place: constants[name] for place, name in enumerate(node.inputs) if place >= first and name in constants}
-    if not found:
+    places = range(first, len(node.inputs))
+    captured = {place: constants[node.inputs[place]] for place in places if node.inputs[place] in constants}
+    if not captured:
         return node
-    attributes = dict(node.attributes, captures=node.attributes["captures"] - len(found))
+    attributes = dict(node.attributes, captures=node.attributes["captures"] - len(captured))
     for key, body in node.bodies.items():
         lead = len(node.inputs) - len(body.inputs)
-        own = {body.inputs[place - lead]: value for place, value in found.items()}
-        inputs = tuple(name for name in body.inputs if name not in own)
-        kinds = {name: body.types[name] for name in own}
-        types = {n: replace(kind, shape=own[n].shape) for n, kind in kinds.items() if isinstance(kind, TensorType)}
+        inner = {body.inputs[place - lead]: value for place, value in captured.items()}
+        inputs = tuple(name for name in body.inputs if name not in inner)
+        kinds = {name: body.types[name] for name in inner}
+        types = {n: replace(kind, shape=inner[n].shape) for n, kind in kinds.items() if isinstance(kind, TensorType)}
         attributes[key] = body.replace(
-            inputs=inputs, constants={**body.constants, **own}, types={**body.types, **types}
+            inputs=inputs, constants={**body.constants, **inner}, types={**body.types, **types}
         )
-    inputs = tuple(name for place, name in enumerate(node.inputs) if place not in found)
+    inputs = tuple(name for place, name in enumerate(node.inputs) if place not in captured)
     return replace(node, inputs=inputs, attributes=attributes)

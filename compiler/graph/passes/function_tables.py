@@ -61,7 +61,7 @@ def _region(result: QuantisedResult) -> tuple[list[Node], QuantisedActivation]:
 
 
 def _check_readers(graph: Graph, region: list[Node], result: QuantisedResult) -> None:
-    """Refuses values that others read, and results of another shape."""
+    """Refuses values with other readers, and results of another shape."""
     inside = {id(node) for node in (*region, *result.nodes)}
     for node in region:
         name = node.outputs[0]

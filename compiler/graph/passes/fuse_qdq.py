@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pass from QuantizeLinear and DequantizeLinear around float operators to integer operators.
 
-What does not match stays as ONNX defines it: dequantised, computed in float32, quantised.
+Unmatched operators keep ONNX's definition: dequantised, computed in float32, quantised.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from vdla.compiler.graph.rewriting import Replacement, fresh_name, rewrite, with
 class FusedGraph:
     """A graph with integer operators.
 
-    `reasons` says for each float operator before a QuantizeLinear why it stays, by the name of its
-    result; a reason reads after "must".
+    `reasons` has, by result name, the reason why a float operator before a QuantizeLinear stays; a
+    reason reads after "must".
     """
 
     graph: Graph
@@ -40,7 +40,7 @@ def fuse_qdq(graph: Graph, evaluate: Evaluate | None = None) -> Graph:
 
 
 def explain_fusion(graph: Graph, evaluate: Evaluate | None = None) -> FusedGraph:
-    """The graph with integer operators, and why other operators stay as they are."""
+    """The graph with integer operators, and the reasons of the remaining float operators."""
     graph = move_quantisation(to_signed(unfold_quantised(graph)))
     patterns = _Patterns(evaluate)
     graph = rewrite(graph, (patterns.fuse,))
@@ -98,7 +98,7 @@ def _unfold(graph: Graph, node: Node) -> Replacement | None:
     """y = Q(op(DQ(a), DQ(b), DQ(bias)))."""
     if node.op not in ("QLinearConv", "QLinearMatMul"):
         return None
-    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero, *rest = node.inputs
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero, *optional = node.inputs
     result = node.outputs[0]
     names = [fresh_name(graph, f"{result}_{part}") for part in ("a", "b", "float", "bias", "bias_scale")]
     left, right, total, bias, bias_scale = names
@@ -110,13 +110,13 @@ def _unfold(graph: Graph, node: Node) -> Replacement | None:
     types = {left: _as_float(graph, a), right: _as_float(graph, b), total: _as_float(graph, result)}
     constants = {}
     operands: tuple[str, ...] = (left, right)
-    if rest and rest[0]:
+    if optional and optional[0]:
         scales = graph.constant(a_scale), graph.constant(b_scale)
         if scales[0] is None or scales[1] is None:
             return None
         constants[bias_scale] = np.asarray(scales[0].reshape(()) * scales[1], np.float32)
-        types |= {bias: _as_float(graph, rest[0]), bias_scale: TensorType("float32", constants[bias_scale].shape)}
-        nodes.append(Node("DequantizeLinear", (rest[0], bias_scale), (bias,), {"axis": 0}, node.name))
+        types |= {bias: _as_float(graph, optional[0]), bias_scale: TensorType("float32", constants[bias_scale].shape)}
+        nodes.append(Node("DequantizeLinear", (optional[0], bias_scale), (bias,), {"axis": 0}, node.name))
         operands = (left, right, bias)
     op = node.op.removeprefix("QLinear")
     nodes.append(Node(op, operands, (total,), node.attributes, node.name))

@@ -34,7 +34,7 @@ def fuse(graph: Graph, fusible: Fusible = lambda node: True) -> Graph:
 
 
 def fusion_class(graph: Graph, node: Node) -> FusionClass:
-    """The class of a node; opaque without a rule, with several results, or without a kernel."""
+    """The class of a node; opaque if it has no rule, several results or no kernel."""
     record = RECORDS.get(node.op)
     values = [name for name in (*node.inputs, *node.outputs) if name]
     if record is None or len(node.outputs) != 1 or node.bodies:
@@ -48,7 +48,7 @@ def _has_kernels(kind: ValueType) -> bool:
 
 
 class _Grouping:
-    """Groups of the nodes seen so far; each but the newest is complete up to its readers."""
+    """Groups of the nodes visited so far, to which later readers may be added."""
 
     def __init__(self, graph: Graph, fusible: Fusible) -> None:
         self.graph = graph
@@ -61,8 +61,8 @@ class _Grouping:
     @property
     def groups(self) -> list[list[Node]]:
         """The groups, their nodes in the graph's order."""
-        found = {id(group): group for group in self.group_of.values()}
-        return [sorted(group, key=lambda node: self.order[id(node)]) for group in found.values()]
+        groups = {id(group): group for group in self.group_of.values()}
+        return [sorted(group, key=lambda node: self.order[id(node)]) for group in groups.values()]
 
     def add(self, node: Node) -> None:
         """A group for the node, joined with the groups before it that the classes allow."""
@@ -70,20 +70,20 @@ class _Grouping:
         for before in self._before(node):
             if self._joins(before, group, node):
                 group = [*before, *group]
-        for each in group:
-            self.group_of[id(each)] = group
+        for member in group:
+            self.group_of[id(member)] = group
 
     def _before(self, node: Node) -> list[list[Node]]:
         """The groups that compute inputs of the node, the latest first."""
-        found: dict[int, list[Node]] = {}
+        groups: dict[int, list[Node]] = {}
         producers = [self.graph.producers[name] for name in node.inputs if name in self.graph.producers]
-        for producer in sorted(producers, key=lambda each: -self.order[id(each)]):
+        for producer in sorted(producers, key=lambda node: -self.order[id(node)]):
             group = self.group_of[id(producer)]
-            found[id(group)] = group
-        return list(found.values())
+            groups[id(group)] = group
+        return list(groups.values())
 
     def _joins(self, before: list[Node], group: list[Node], node: Node) -> bool:
-        """Whether a group before the node and the node's own become one."""
+        """Whether a producer group and the group of the node merge."""
         kind, first = self.kinds[id(node)], self._class(before)
         if FusionClass.OPAQUE in (kind, first) or len(before) + len(group) > _MOST_NODES:
             return False
@@ -103,11 +103,13 @@ class _Grouping:
         if self._class(group) is not FusionClass.INJECTIVE:
             return False
         shape = self.graph.tensor(before[-1].outputs[0]).shape
-        shapes = (self.graph.tensor(each.outputs[0]).shape for each in group)
-        return all(other == shape for other in shapes) and all(has_trait(each.op, Trait.ELEMENTWISE) for each in group)
+        return all(
+            self.graph.tensor(node.outputs[0]).shape == shape and has_trait(node.op, Trait.ELEMENTWISE)
+            for node in group
+        )
 
     def _read_within(self, before: list[Node], group: list[Node]) -> bool:
-        """Whether only the two groups read what the one before computes."""
+        """Whether only the two groups read the results of the producer group."""
         members = {id(node) for node in (*before, *group)}
         values = [name for node in before for name in node.outputs]
         if any(name in self.graph.outputs for name in values):

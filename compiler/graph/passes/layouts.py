@@ -16,11 +16,11 @@ from vdla.compiler.target import Target
 _CONVERSIONS = {"int8": "vdla.ToInt8", "uint8": "vdla.ToUint8"}
 
 REPACK = "vdla.Repack"
-"""The operator that only changes the layout of a value: both are those of the types."""
+"""The operator that only changes the layout of a value, from and to the layouts of its types."""
 
 
 def choose_layouts(graph: Graph, target: Target) -> Graph:
-    """The graph with images in blocks of channels where that costs least on a CPU.
+    """The graph with images in blocks of channels where that is cheapest on a CPU.
 
     Inputs and outputs of the graph stay plain. A value in blocks keeps its name; the plain value
     beside it is `<name>_plain`, but for outputs of the graph, which are beside `<name>_blocked`.
@@ -50,7 +50,7 @@ class _Writing:
         self.blocked: dict[str, str] = {}
 
     def add_plain(self, node: Node, form: BlockedForm | None) -> None:
-        """A node with plain results, and before it the repacks of what it is the first to read."""
+        """Add a node with plain results, after the repacks of inputs that no earlier node needs."""
         either = form.reads_either if form is not None and form.is_plain_reader else frozenset()
         inputs = [
             self.blocked[name] if at in either and self._is_only_in_blocks(name) else self._in_plain(name)
@@ -60,7 +60,7 @@ class _Writing:
         self.plain.update((name, name) for name in node.outputs)
 
     def add_blocked(self, node: Node, form: BlockedForm) -> None:
-        """A node in blocks, and before it the repacks of what it is the first to read."""
+        """Add a node in blocks, after the repacks of inputs that no earlier node needs."""
         y = node.outputs[0]
         inputs = tuple(self._read(node, form, at) for at in range(len(node.inputs)))
         made = self._blocked_result(node, y) if form.writes_blocks else y
@@ -110,7 +110,7 @@ class _Writing:
         return self.blocked[name]
 
     def _converted(self, name: str, dtype: str) -> str:
-        """A value as the numbers of 8 bits that a repack moves."""
+        """A value as the 8-bit integers that a repack moves."""
         kind = self.types[name]
         if not isinstance(kind, TensorType) or kind.dtype == dtype:
             return name
@@ -174,7 +174,9 @@ def in_blocks(graph: Graph, forms: Forms) -> frozenset[int]:
 
 
 class _Costs:
-    """The network of a graph: a vertex a node that has a form, two a value that may be repacked."""
+    """The flow network of a graph: one vertex for a node with a form, two for a value that may be
+    repacked.
+    """
 
     def __init__(self, graph: Graph, forms: Forms) -> None:
         self.graph, self.forms = graph, forms
@@ -213,7 +215,7 @@ class _Costs:
             self._edge(from_blocks, reader, _INFINITE)
 
     def _reads(self, node: Node, name: str, *, in_blocks: bool) -> bool:
-        """Whether a node, in blocks if it has such a form, reads a value in blocks, or plain."""
+        """Whether a node, in its blocked form if any, reads a value in blocks or plain."""
         form = self.forms.get(id(node))
         places = {index for index, given in enumerate(node.inputs) if given == name}
         if form is None:

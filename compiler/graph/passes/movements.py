@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that only move elements or choose among them: they work on quantised values alike.
+"""Operators that only move or select elements, which work on quantised values alike.
 
-DequantizeLinear moves behind them and QuantizeLinear before them, so that both meet the operators
-that compute.
+DequantizeLinear moves behind them and QuantizeLinear before them, next to the operators that
+compute.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ def _sink(graph: Graph, node: Node) -> Replacement | None:
     before = graph.producers.get(moved_operand(node))
     if before is None or before.op != "DequantizeLinear" or graph.constant(before.inputs[0]) is not None:
         return None
-    found = parameters(graph, before)
-    if found is None or not found.per_tensor:
+    quantisation = parameters(graph, before)
+    if quantisation is None or not quantisation.per_tensor:
         return None
-    return _moved_before(graph, node, before, found)
+    return _moved_before(graph, node, before, quantisation)
 
 
-def _moved_before(graph: Graph, node: Node, before: Node, found: QuantisationParameters) -> Replacement:
+def _moved_before(graph: Graph, node: Node, before: Node, quantisation: QuantisationParameters) -> Replacement:
     """The movement on the quantised values, and a DequantizeLinear of each of its results."""
     dtype = graph.tensor(before.inputs[0]).dtype
     names = [fresh_name(graph, f"{name}_{dtype}") for name in node.outputs]
     types = {made: replace(graph.tensor(name), dtype=dtype) for made, name in zip(names, node.outputs, strict=True)}
-    operands, constants, more = _operands(graph, node, names[0], found, dtype)
+    operands, constants, more = _operands(graph, node, names[0], quantisation, dtype)
     moved = replace(node, inputs=(before.inputs[0], *operands), outputs=tuple(names))
     after = [
         replace(before, inputs=(made, *before.inputs[1:]), outputs=(name,))
@@ -81,15 +81,15 @@ def _moved_before(graph: Graph, node: Node, before: Node, found: QuantisationPar
 
 
 def _operands(
-    graph: Graph, node: Node, base: str, found: QuantisationParameters, dtype: str
+    graph: Graph, node: Node, base: str, quantisation: QuantisationParameters, dtype: str
 ) -> tuple[tuple[str, ...], dict[str, np.ndarray], dict[str, TensorType]]:
     """The further inputs of a movement of quantised values: a Pad pads with the zero point."""
     if node.op != "Pad" or node.attribute("mode") != "constant":
         return node.inputs[1:], {}, {}
     name = fresh_name(graph, f"{base}_padding")
-    value = np.array(found.zero_point[0], dtype)
-    rest = node.inputs[3:]
-    return (node.inputs[1], name, *rest), {name: value}, {name: TensorType(dtype, ())}
+    value = np.array(quantisation.zero_point[0], dtype)
+    optional = node.inputs[3:]
+    return (node.inputs[1], name, *optional), {name: value}, {name: TensorType(dtype, ())}
 
 
 def _transpose_weight(graph: Graph, node: Node) -> Replacement | None:
@@ -98,11 +98,11 @@ def _transpose_weight(graph: Graph, node: Node) -> Replacement | None:
     value = graph.constant(before.inputs[0]) if before is not None and before.op == "DequantizeLinear" else None
     if before is None or value is None:
         return None
-    found = parameters(graph, before)
-    if found is None:
+    quantisation = parameters(graph, before)
+    if quantisation is None:
         return None
     order = node.attributes.get("perm", tuple(range(value.ndim))[::-1])
-    axis = 0 if found.per_tensor else order.index(found.axis % value.ndim)
+    axis = 0 if quantisation.per_tensor else order.index(quantisation.axis % value.ndim)
     name = fresh_name(graph, f"{node.outputs[0]}_value")
     made = np.ascontiguousarray(value.transpose(order))
     after = replace(
@@ -123,14 +123,14 @@ def _raise(graph: Graph, node: Node) -> Replacement | None:
     if before is None or not is_movement(graph, before) or graph.readers(node.inputs[0]) != 1:
         return None
     operand = moved_operand(before)
-    found, source = parameters(graph, node), graph.producers.get(operand)
-    if found is None or not found.per_tensor or len(before.outputs) != 1:
+    quantisation, source = parameters(graph, node), graph.producers.get(operand)
+    if quantisation is None or not quantisation.per_tensor or len(before.outputs) != 1:
         return None
     if source is None or source.op == "DequantizeLinear":
         return None
     dtype = graph.tensor(node.outputs[0]).dtype
     name = fresh_name(graph, f"{node.outputs[0]}_before")
-    operands, constants, types = _operands(graph, before, name, found, dtype)
+    operands, constants, types = _operands(graph, before, name, quantisation, dtype)
     quantised = replace(node, inputs=(operand, *node.inputs[1:]), outputs=(name,))
     moved = replace(before, inputs=(name, *operands), outputs=node.outputs)
     types = {name: replace(graph.tensor(operand), dtype=dtype), **types}
@@ -142,8 +142,8 @@ def _raise_over_concat(graph: Graph, node: Node) -> Replacement | None:
     before = graph.producers.get(node.inputs[0]) if node.op == "QuantizeLinear" else None
     if before is None or before.op != "Concat" or graph.readers(node.inputs[0]) != 1:
         return None
-    found = parameters(graph, node)
-    if found is None or not found.per_tensor:
+    quantisation = parameters(graph, node)
+    if quantisation is None or not quantisation.per_tensor:
         return None
     if not any(name in graph.producers for name in before.inputs):
         return None
@@ -165,9 +165,9 @@ def _round_trip(graph: Graph, node: Node) -> Replacement | None:
         return None
     if graph.tensor(before.inputs[0]).dtype != graph.tensor(node.outputs[0]).dtype:
         return None
-    one, other = parameters(graph, before), parameters(graph, node)
-    if one is None or other is None or not (one.per_tensor and other.per_tensor):
+    first, second = parameters(graph, before), parameters(graph, node)
+    if first is None or second is None or not (first.per_tensor and second.per_tensor):
         return None
-    if one.scale[0] != other.scale[0] or one.zero_point[0] != other.zero_point[0]:
+    if first.scale[0] != second.scale[0] or first.zero_point[0] != second.zero_point[0]:
         return None
     return Replacement(renamed={node.outputs[0]: before.inputs[0]})

@@ -23,17 +23,17 @@ class GraphPass:
 
 def run_passes(graph: Graph, passes: Sequence[GraphPass], observe: Observer | None = None) -> Graph:
     """The graph after all passes; `observe` gets the name, the graph before and the graph after."""
-    for each in passes:
-        after = check_graph(each.run(graph), f"after {each.name}, graph")
+    for graph_pass in passes:
+        after = check_graph(graph_pass.run(graph), f"after {graph_pass.name}, graph")
         if observe is not None:
-            observe(each.name, graph, after)
+            observe(graph_pass.name, graph, after)
         graph = after
     return graph
 
 
 def changes(before: Graph, after: Graph) -> str:
-    """What a pass changed: operators with another number of nodes, how many values are in blocks of
-    channels, and the bytes of constants.
+    """The changes of a pass: numbers of nodes by operator, of values in blocks of channels, and the
+    bytes of constants.
     """
     counts = Counter(node.op for node in after.nodes)
     counts.subtract(Counter(node.op for node in before.nodes))

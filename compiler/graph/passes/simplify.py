@@ -29,15 +29,15 @@ def _static(graph: Graph, name: str) -> TensorType | None:
     return kind if isinstance(kind, TensorType) and kind.static else None
 
 
-def _same_type(graph: Graph, one: str, other: str) -> bool:
-    known = _static(graph, one)
-    return known is not None and known == graph.types[other]
+def _same_type(graph: Graph, first: str, second: str) -> bool:
+    known = _static(graph, first)
+    return known is not None and known == graph.types[second]
 
 
 def _producer(graph: Graph, name: str, *operators: str) -> Node | None:
     """The node that computes a value, if it applies one of the operators."""
-    found = graph.producers.get(name)
-    return found if found is not None and found.op in operators else None
+    node = graph.producers.get(name)
+    return node if node is not None and node.op in operators else None
 
 
 # --- copies ---------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def _training(graph: Graph, node: Node) -> bool:
 
 
 def _keeps_order(graph: Graph, node: Node) -> bool:
-    """Whether a node whose result has its input's type also has its elements in their places."""
+    """Whether a node whose result has the type of its input is the identity."""
     if node.op == "Slice":
         steps = graph.constant(node.inputs[4]) if len(node.inputs) > 4 else np.ones(1)
         return steps is not None and bool((steps > 0).all())
@@ -85,7 +85,7 @@ def _keeps_order(graph: Graph, node: Node) -> bool:
 
 
 def _reshape(graph: Graph, node: Node) -> Replacement | None:
-    """A reshape to a known shape: none if the shape stays, one for several in a row."""
+    """Remove reshapes to the same shape, and merge chains of reshapes."""
     if not _is_reshape(node) or (to := _static(graph, node.outputs[0])) is None:
         return None
     if _same_type(graph, node.inputs[0], node.outputs[0]):
@@ -113,7 +113,7 @@ def _is_reshape(node: Node) -> bool:
 
 
 def _transpose(graph: Graph, node: Node) -> Replacement | None:
-    """No transpose if the order stays, one for two in a row."""
+    """Remove transposes that keep the order, and merge two in a row."""
     if node.op != "Transpose":
         return None
     order = _order(graph, node)
@@ -148,10 +148,10 @@ def _neutral(graph: Graph, node: Node) -> Replacement | None:
         return None
     neutral = 0 if node.op == "Sub" else 1
     sides = ((0, 1), (1, 0)) if node.op == "Mul" else ((0, 1),)
-    for kept, other in sides:
-        value = graph.constant(node.inputs[other])
-        if value is not None and _all_equal(value, neutral) and _same_type(graph, node.inputs[kept], node.outputs[0]):
-            return Replacement(renamed={node.outputs[0]: node.inputs[kept]})
+    for data, constant in sides:
+        value = graph.constant(node.inputs[constant])
+        if value is not None and _all_equal(value, neutral) and _same_type(graph, node.inputs[data], node.outputs[0]):
+            return Replacement(renamed={node.outputs[0]: node.inputs[data]})
     return None
 
 
@@ -180,9 +180,9 @@ def _clip(graph: Graph, node: Node) -> Replacement | None:
 
 
 def _absorb_output_copies(graph: Graph) -> Graph:
-    """A node computes an output under the output's name, where only an Identity stood between.
+    """Rename the result of a node to the output that an Identity copies it to.
 
-    Of several copies of one value, one is absorbed: the others copy what it names.
+    Of several copies of one value, one is absorbed, and the others copy the output.
     """
     renamed: dict[str, str] = {}
     absorbed = set()

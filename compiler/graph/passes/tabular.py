@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of tables (ai.onnx.ml) as tensor operators, so that they run in compiled kernels.
 
-Scores of linear models and support vector machines are matrix products, those of trees gathered
-weights of leaves; a label is that at the position of the greatest score. Nodes that are left run as
-functions of NumPy: on strings, and those with probabilities of more than two classes.
+Scores of linear models and support vector machines are matrix products, scores of trees gathered
+weights of leaves; a label is looked up at the position of the greatest score. Nodes on strings, and
+those with probabilities of more than two classes, still run as NumPy functions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_WEIGHTS = 1 << 24
 
 
 def expand_tabular(graph: Graph, infer: InferNode) -> Graph:
-    """The graph with tensor operators in place of those of tables, where they have some."""
+    """The graph with tensor operators in place of tabular ones, where an expansion exists."""
 
     def rule(graph: Graph, node: Node) -> Replacement | None:
         expand = EXPANSIONS.get(node.op.removeprefix(f"{_DOMAIN}."))
@@ -39,14 +39,14 @@ def expand_tabular(graph: Graph, infer: InferNode) -> Graph:
         try:
             results = expand(expansion)
         except (UnsuitableError, ArithmeticError, LookupError, TypeError, ValueError):
-            return None  # attributes that contradict each other: the function of NumPy says so at a run
+            return None  # contradicting attributes: the NumPy function raises the error at run time
         return expansion.replacement(results)
 
     return rewrite(graph, (rule,))
 
 
 class _TabularExpansion(Expansion):
-    """The nodes of a model of tables: the parts that models share."""
+    """The expansion of a tabular node: parts shared by all kinds of models."""
 
     def rows(self, dtype: str = "float32") -> str:
         """The data as [N, features]; a vector is one row."""
@@ -83,10 +83,10 @@ class _TabularExpansion(Expansion):
             case "LOGISTIC":
                 return self.add("Sigmoid", scores)
             case "SOFTMAX_ZERO":
-                return self._softmax_of_others_than_0(scores)
+                return self._softmax_of_nonzero(scores)
         raise UnsuitableError
 
-    def _softmax_of_others_than_0(self, scores: str) -> str:
+    def _softmax_of_nonzero(self, scores: str) -> str:
         zero, one, axis = self.floats(0.0), self.floats(1.0), self.integers(1)
         greatest = self.add("ReduceMax", scores, axis)
         powers = self.add("Exp", self.add("Sub", scores, greatest))
@@ -107,14 +107,16 @@ class _TabularExpansion(Expansion):
 
     def class_count(self) -> int:
         names = ("classlabels_strings", "classlabels_ints", "classlabels_int64s")
-        return len(next((found for name in names if (found := self.attribute(name))), ()))
+        return len(next((labels for name in names if (labels := self.attribute(name))), ()))
 
     def best(self, scores: str) -> str:
         """The positions of the greatest scores."""
         return self.add("ArgMax", scores, axis=1, keepdims=0)
 
     def of_two(self, score: str, transform: str, threshold: float) -> tuple[str, str]:
-        """The positions and the transformed scores of the second of two classes, [N] and [N, 1]."""
+        """The predicted positions [N] and the transformed scores [N, 1] of the second of two
+        classes.
+        """
         above = self.add("Squeeze", self.add("Greater", score, self.floats(threshold)), self.integers(1))
         return self.cast(above, "int64"), self.transformed(score, transform)
 
@@ -136,7 +138,7 @@ def _linear_regressor(e: _TabularExpansion) -> Sequence[str]:
 
 
 def _linear_classifier(e: _TabularExpansion) -> Sequence[str]:
-    """One score of two classes is that of the second; the first has what is left."""
+    """A single score of two classes belongs to the second; the first gets its complement."""
     scores, count = _linear_scores(e, None)
     transform = e.attribute("post_transform", "NONE")
     if count == 1 and e.class_count() == 2:
@@ -217,8 +219,8 @@ def _decisions(e: _TabularExpansion, rows: str, counts: Sequence[int]) -> str:
     pairs = list(itertools.combinations(range(len(counts)), 2))
     of_pairs = np.zeros((len(pairs), total))
     for row, (first, second) in zip(of_pairs, pairs, strict=True):
-        one, other = slice(ends[first], ends[first + 1]), slice(ends[second], ends[second + 1])
-        row[one], row[other] = weights[second - 1, one], weights[first, other]
+        first_rows, second_rows = slice(ends[first], ends[first + 1]), slice(ends[second], ends[second + 1])
+        row[first_rows], row[second_rows] = weights[second - 1, first_rows], weights[first, second_rows]
     return e.linear(_kernel(e, rows, vectors), of_pairs, np.array(e.attribute("rho"), np.float64))
 
 
@@ -339,7 +341,7 @@ def _binarizer(e: _TabularExpansion) -> Sequence[str]:
 
 
 def _imputer(e: _TabularExpansion) -> Sequence[str]:
-    """One value replaced by another, or by one of each feature."""
+    """Replaces a value by another one, or by one for each feature."""
     x = e.node.inputs[0]
     dtype = e.type_of(x).dtype
     kind = "float" if dtype.startswith("float") else "int64"
@@ -394,8 +396,8 @@ def _numbers(e: _TabularExpansion, name: str) -> Array:
     """The keys or values of a LabelEncoder."""
     listed = {f"{name}_tensor": None, f"{name}_int64s": np.int64, f"{name}_floats": np.float32}
     for key, dtype in listed.items():
-        if (found := e.attribute(key)) is not None:
-            array = np.asarray(found, dtype)
+        if (value := e.attribute(key)) is not None:
+            array = np.asarray(value, dtype)
             if array.dtype.kind in "if":
                 return array
     raise UnsuitableError

@@ -45,8 +45,8 @@ class _Comparison:
 
 
 def tree_tables(ensemble: TreeEnsemble, dtype: str) -> TreeTables | None:
-    """The tables for rows of a dtype; None of ensembles without trees, whose walks are too long or
-    do not end, or that compare with NaN.
+    """The tables for rows of a dtype; None for an ensemble without trees, with walks too long or
+    endless, or with NaN thresholds.
     """
     thresholds = [branch.threshold for branch in ensemble.branches if branch.mode != "BRANCH_MEMBER"]
     if not ensemble.roots or np.isnan(thresholds).any():
@@ -100,14 +100,14 @@ def _comparison(branch: Branch, key: _Key, dtype: str) -> _Comparison:
 def _equality(branch: Branch, key: _Key, dtype: str) -> _Comparison:
     """A member of a chain: at most x, then at most the number below x, which must fail."""
     numbers = branch.members if branch.mode == "BRANCH_MEMBER" else np.array([branch.threshold])
-    equal, other, passes = (branch.if_true, 0), (branch.if_false, 0), branch.nan_is_true
+    equal, unequal, passes = (branch.if_true, 0), (branch.if_false, 0), branch.nan_is_true
     if branch.mode == "BRANCH_NEQ":
-        equal, other, passes = other, equal, not passes
+        equal, unequal, passes = unequal, equal, not passes
     if not len(numbers):
-        return _Comparison(branch.feature, float("nan"), passes, equal, other)
+        return _Comparison(branch.feature, float("nan"), passes, equal, unequal)
     index, part = key
     threshold = _rounded(numbers[part // 2], dtype)
-    following = (index, part - part % 2 + 2) if part // 2 + 1 < len(numbers) else other
+    following = (index, part - part % 2 + 2) if part // 2 + 1 < len(numbers) else unequal
     if part % 2:
         return _Comparison(branch.feature, _below(threshold, dtype), False, following, equal)
     return _Comparison(branch.feature, threshold, passes and not part, (index, part + 1), following)
@@ -118,7 +118,7 @@ def _rounded(number: float, dtype: str) -> float:
 
 
 def _below(threshold: float, dtype: str) -> float:
-    """The greatest number below another one; below the least one is NaN, which nothing passes."""
+    """The greatest number below another one; NaN, which fails all comparisons, below the least."""
     if threshold == -np.inf:
         return float("nan")
     return float(np.nextafter(*np.array((threshold, -np.inf), dtype)))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantisation of float graphs: statistics, ranges, parameters, and the QDQ graph made of them.
 
-Which values need statistics says `plan_quantisation`; `quantise_graph` makes the QDQ graph. Running
-the network on calibration data is left to `runtime/network`.
+`plan_quantisation` says which values need statistics; `quantise_graph` makes the QDQ graph.
+`runtime/network` runs the network on calibration data.
 """
 
 from vdla.compiler.graph.quantise.equalise import equalise

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Biases that take back the mean error of rounded weights.
+"""Biases that compensate the mean error of rounded weights.
 
 Rounding weights by dW moves the mean of a sum by the sum of dW times the means of the data (Nagel
 et al., Data-free quantization, 2019, section 4.2).
@@ -42,7 +42,7 @@ def _outputs(graph: Graph, layer: QuantisedLayer) -> int:
 
 
 def _shape(layer: QuantisedLayer, given: Array | None, outputs: int) -> tuple[int, ...]:
-    """The shape of the bias: that of a bias that an Add adds, else a vector."""
+    """The shape of the bias: a vector, or the shape of the operand of an Add."""
     if given is None or layer.bias in layer.node.inputs:
         return (outputs,)
     if given.size == outputs:
@@ -77,14 +77,16 @@ def taps_of(layer: QuantisedLayer, weight: Float64) -> Float64:
 
 
 _GREATEST_SUM = 2.0**29
-"""Below int32 by what rounding and corrections of biases add, and exact in every kernel of CPUs."""
+"""The limit of sums: below int32 by a margin for rounding and bias correction, and exact in every
+CPU kernel.
+"""
 _LEAST_SUM_SCALE = float(np.finfo(np.float32).tiny)
 
 
 def least_scales(graph: Graph, layer: QuantisedLayer, axis: int | None, data: ActivationParameters) -> Float64:
-    """The least scale of a product's weight, one for each index along `axis` or one in all.
+    """The least scale of a product's weight, one for each index along `axis` or a single one.
 
-    It is 0 where weights and bias are.
+    It is 0 where weights and bias are 0.
     """
     weight = np.abs(graph.constants[layer.weight].astype(np.float64))
     sums = taps_of(layer, weight).sum(axis=2).reshape(-1) * data.reach

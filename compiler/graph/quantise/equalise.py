@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cross-layer equalisation: consecutive layers share the work of a channel evenly.
 
-Relu and its like let a positive factor pass: channel i of a layer can be divided by s and the
-weights of the next that read it multiplied by s. s = sqrt(r1 / r2) makes the channel's ranges r1
-and r2 in both weights equal (Nagel et al., Data-free quantization, 2019, section 4.1).
+Relu and similar functions commute with a positive factor: channel i of a layer can be divided by s
+if the next layer's weights for it are multiplied by s. s = sqrt(r1 / r2) makes the channel's ranges
+r1 and r2 in both weights equal (Nagel et al., Data-free quantization, 2019, section 4.1).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def equalise(graph: Graph) -> Graph:
     pairs = [pair for node in graph.nodes if (pair := _pair(graph, node)) is not None]
     if not pairs:
         return graph
-    graph = _with_own_constants(graph, pairs)
+    graph = _with_unshared_constants(graph, pairs)
     pairs = [pair for node in graph.nodes if (pair := _pair(graph, node)) is not None]
     constants = dict(graph.constants)
     for _ in range(_SWEEPS):
@@ -34,7 +34,9 @@ def equalise(graph: Graph) -> Graph:
 
 
 def _pair(graph: Graph, node: Node) -> tuple[Node, Node] | None:
-    """A convolution and the only one that reads its result, through what lets factors pass."""
+    """A convolution and the only one that reads its result, through operators that commute with
+    factors.
+    """
     if not _is_convolution(graph, node):
         return None
     value = node.outputs[0]
@@ -58,8 +60,8 @@ def _is_convolution(graph: Graph, node: Node) -> bool:
     )
 
 
-def _with_own_constants(graph: Graph, pairs: list[tuple[Node, Node]]) -> Graph:
-    """The graph where no other node reads the constants of the pairs."""
+def _with_unshared_constants(graph: Graph, pairs: list[tuple[Node, Node]]) -> Graph:
+    """The graph with separate copies of the pairs' constants where other nodes read them."""
     members = {id(node) for pair in pairs for node in pair}
     nodes, constants, types = [], dict(graph.constants), dict(graph.types)
     for node in graph.nodes:
@@ -80,9 +82,9 @@ def _balance(constants: dict[str, Array], first: Node, second: Node) -> bool:
     depthwise = int(second.attribute("group")) > 1
     ranges = np.abs(before).reshape(len(before), -1).max(axis=1).astype(np.float64)
     along = after if depthwise else after.swapaxes(0, 1)
-    others = np.abs(along).reshape(len(along), -1).max(axis=1).astype(np.float64)
-    used = (ranges > 0) & (others > 0)
-    factor = np.where(used, np.sqrt(ranges / np.where(used, others, 1)), 1).astype(np.float32)
+    next_ranges = np.abs(along).reshape(len(along), -1).max(axis=1).astype(np.float64)
+    used = (ranges > 0) & (next_ranges > 0)
+    factor = np.where(used, np.sqrt(ranges / np.where(used, next_ranges, 1)), 1).astype(np.float32)
     constants[first.inputs[1]] = before / factor.reshape(-1, *(1,) * (before.ndim - 1))
     if len(first.inputs) > 2 and first.inputs[2]:
         constants[first.inputs[2]] = constants[first.inputs[2]] / factor

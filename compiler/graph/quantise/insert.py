@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The QDQ graph of a float graph: QuantizeLinear and DequantizeLinear around its layers.
 
-A value keeps its name where it is dequantised, so that outputs and float operators read what they
-read before. Biases are int32 in the scale of the sums.
+The dequantised value keeps its name, so that outputs and float operators read the same name as
+before. Biases are int32 in the scale of the sums.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.integer.affine import quantise_bias
 from vdla.compiler.graph.quantise.parameters import ActivationParameters, WeightParameters
 from vdla.compiler.graph.quantise.plan import QuantisationPlan, QuantisedLayer
+from vdla.compiler.graph.rewriting import unused_name
 
 
 @dataclass(frozen=True, slots=True)
 class QuantisedParameters:
     """Parameters of activations by value; of weights, and float biases, by the layer's name.
 
-    A bias has the shape that it has in the graph, or one number for each output.
+    A bias has its shape in the graph, or one element for each output.
     """
 
     activations: Mapping[str, ActivationParameters]
@@ -40,9 +41,9 @@ class _Writer:
         self.graph, self.plan, self.parameters = graph, plan, parameters
         self.nodes: list[Node] = []
         self.constants, self.types = dict(graph.constants), dict(graph.types)
-        self.read: dict[str, str] = {}  # what the readers of an input or a constant see
+        self.read: dict[str, str] = {}  # the value that readers of an input or a constant read
         self.layers = {id(layer.node): layer for layer in plan.layers}
-        self.added: dict[str, tuple[str, str]] = {}  # by product: the constant that is added, and its quantised form
+        self.added: dict[str, tuple[str, str]] = {}  # by product: the added constant, and its quantised form
 
     def write(self) -> Graph:
         """The QDQ graph."""
@@ -72,16 +73,16 @@ class _Writer:
 
     def _convert(self, name: str, source: str, result: str) -> None:
         """result = DQ(Q(source)), with the parameters of `name`."""
-        found = self.parameters.activations[self.plan.values[name]]
+        parameters = self.parameters.activations[self.plan.values[name]]
         integers, value = self._fresh(f"{name}_quantised"), self.graph.constant(name)
-        scale = self._constant(f"{name}_scale", np.asarray(found.scale))
-        zero = self._constant(f"{name}_zero_point", np.array(found.zero_point, np.int8))
+        scale = self._constant(f"{name}_scale", np.asarray(parameters.scale))
+        zero = self._constant(f"{name}_zero_point", np.array(parameters.zero_point, np.int8))
         self.types[integers] = replace(self.graph.tensor(name), dtype="int8")
         self.types[result] = self.graph.tensor(name)
         if value is None:
             self.nodes.append(Node("QuantizeLinear", (source, scale, zero), (integers,), {}, f"{name}_quantise"))
         else:
-            rounded = np.rint(value / found.scale) + found.zero_point
+            rounded = np.rint(value / parameters.scale) + parameters.zero_point
             self.constants[integers] = np.clip(rounded, -128, 127).astype(np.int8)
         self.nodes.append(Node("DequantizeLinear", (integers, scale, zero), (result,), {}, f"{name}_dequantise"))
 
@@ -131,6 +132,4 @@ class _Writer:
 
     def _fresh(self, base: str) -> str:
         """A name beginning with `base` that no value has yet."""
-        if base not in self.types:
-            return base
-        return next(name for i in range(1, len(self.types) + 2) if (name := f"{base}_{i}") not in self.types)
+        return unused_name(self.types, base)

@@ -37,7 +37,7 @@ class ActivationParameters:
         return max(self.zero_point + 128, _LARGEST - self.zero_point)
 
     def rounded(self, values: npt.NDArray[np.floating[Any]]) -> Float64:
-        """The numbers that stand for values: quantised and dequantised."""
+        """The values after quantisation and dequantisation."""
         scale = float(self.scale)
         integers = np.clip(np.rint(values / scale) + self.zero_point, -128, _LARGEST)
         return np.asarray((integers - self.zero_point) * scale, np.float64)
@@ -45,8 +45,8 @@ class ActivationParameters:
 
 @dataclass(frozen=True, slots=True)
 class WeightParameters:
-    """Integers, and a scale for each output; `raised` are the outputs whose scale is greater than
-    their weights ask for, so that sums fit into int32.
+    """Integers, and a scale for each output; `raised` are the outputs with a scale increased so
+    that sums fit into int32.
     """
 
     values: npt.NDArray[np.int8]
@@ -67,8 +67,8 @@ def activation_parameters(given: Range) -> ActivationParameters:
 def quantise_weight(
     where: str, weight: Array, axis: int | None, least_squares: bool, bits: int = 8, least: Float64 | None = None
 ) -> WeightParameters:
-    """A weight with a scale along `axis`, or with one scale; by its maximum or by squared error,
-    but not below `least`. Integers are symmetric, of so many bits.
+    """A weight with a scale along `axis`, or with one scale, by its maximum or by squared error,
+    but not below `least`. Integers are symmetric, of `bits` bits.
 
     Weights that are all 0 have the scale `least`, or 1 where that is 0.
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operators of a float graph work on integers, and which values are quantised for them.
+"""The plan of quantisation: operators that run on integers, and values to quantise.
 
-Products always do. Sums, pools and concatenations do where an operand is quantised anyway.
-Movements keep the parameters of what they move. Functions of one value stay between values that
-are quantised for their neighbours, and become tables. Everything else stays float.
+Products always run on integers; sums, pools and concatenations do where an operand is quantised
+anyway. Movements keep the parameters of their operand. Functions of one value become tables if
+their neighbours are quantised. Everything else stays float.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class QuantisedLayer:
     """A node that works on integers: its activations, its constants, its quantised result.
 
     `weight` and `bias` are names of constants, empty where there are none; the weight has one scale
-    for each index along `axis`, and one scale in all if that is None. `node` gives the sums.
+    for each index along `axis`, or a single scale if `axis` is None. `node` computes the sums.
     """
 
     node: Node
@@ -37,7 +37,7 @@ class QuantisedLayer:
 
     @property
     def name(self) -> str:
-        """The name by which a user calls the layer."""
+        """The name of the layer for users."""
         return self.node.name or self.node.outputs[0]
 
 
@@ -45,7 +45,7 @@ class QuantisedLayer:
 class QuantisationPlan:
     """`values` maps each quantised value to the one whose parameters it has.
 
-    `mixed` are values that stay float since one scale would lose a part of them, and that part.
+    `mixed` maps values that stay float to the part that one scale would lose.
     """
 
     layers: tuple[QuantisedLayer, ...]
@@ -54,15 +54,15 @@ class QuantisationPlan:
 
     @property
     def layer_values(self) -> tuple[str, ...]:
-        """The values that layers read or make."""
+        """The values that layers read or compute."""
         return tuple(dict.fromkeys(name for layer in self.layers for name in (*layer.activations, layer.result)))
 
 
 def plan_quantisation(
     graph: Graph, keep_float: Sequence[str] = (), mixed: Mapping[str, str] | None = None
 ) -> QuantisationPlan:
-    """The layers of a float graph; those named by `keep_float`, and those that read or make one of
-    the values `mixed`, stay as they are.
+    """The layers of a float graph, except those named by `keep_float` and those that read or
+    compute one of the values `mixed`.
 
     Raises:
         QuantiseError: no node has a name of `keep_float`.
@@ -79,7 +79,7 @@ def plan_quantisation(
 
 
 class _Planner:
-    """The plan of the nodes seen so far."""
+    """The plan of the nodes visited so far."""
 
     def __init__(self, graph: Graph, keep: frozenset[str], mixed: frozenset[str]) -> None:
         self.graph, self.keep, self.mixed = graph, keep, mixed
@@ -104,7 +104,7 @@ class _Planner:
                 self._share(layer)
 
     def _share(self, layer: QuantisedLayer) -> None:
-        """What only a concatenation reads has its parameters, so that it need not be rescaled."""
+        """Operands read only by a concatenation get its parameters, which avoids rescaling."""
         for name in layer.activations:
             if name in self.graph.producers and self.graph.readers(name) == 1 and self.values[name] == name:
                 self.values.update({value: layer.result for value, owner in self.values.items() if owner == name})
@@ -152,7 +152,7 @@ class _Planner:
         if node.op == "Gemm" and options.get("transB", 0):
             axis = 0
         if node.op == "ConvTranspose" and options.get("group", 1) > 1:
-            axis = None  # a channel of the weight stands for one result of each group
+            axis = None  # a channel of the weight belongs to one output channel of each group
         bias = node.inputs[2] if len(node.inputs) > 2 else ""
         if bias and (self.graph.constant(bias) is None or (node.op == "Gemm" and not is_bias(self.graph, bias, node))):
             return None
@@ -164,21 +164,21 @@ class _Planner:
         return all(shape is not None and len(shape) >= 2 for shape in shapes)
 
     def _biased(self, node: Node, bias: str) -> tuple[str, str]:
-        """The bias, which may be added by the only reader of a product, and the result."""
+        """The bias, possibly added by the only reader of a product, and the result."""
         result = node.outputs[0]
         reader = self._only_reader(result)
         if bias or reader is None or reader.op != "Add" or self._kept(reader):
             return bias, result
-        other = reader.inputs[1] if reader.inputs[0] == result else reader.inputs[0]
-        if not is_bias(self.graph, other, node):
+        addend = reader.inputs[1] if reader.inputs[0] == result else reader.inputs[0]
+        if not is_bias(self.graph, addend, node):
             return bias, result
         self.absorbed.add(id(reader))
-        return other, reader.outputs[0]
+        return addend, reader.outputs[0]
 
     # --- results
 
     def _end(self, result: str) -> str:
-        """The value behind the Relu and Clip that only follow."""
+        """The value after the Relu and Clip that alone read the result."""
         reader = self._only_reader(result)
         if reader is None or not has_trait(reader.op, Trait.BOUND) or not all(self._constant_limits(reader)):
             return result
@@ -203,18 +203,18 @@ def _scaled(gemm: Node) -> bool:
 def functions_of_one_value(graph: Graph) -> frozenset[int]:
     """The identities of nodes whose operands are one value, functions of it, and scalars.
 
-    Relu and Clip are left out: they become bounds of other results.
+    Relu and Clip are excluded: they become bounds of other results.
     """
     sources: dict[str, str] = {}
-    found = set()
+    functions = set()
     for node in graph.nodes:
         operands = {sources.get(name, name) for name in node.inputs if name and not _is_scalar(graph, name)}
         if not has_trait(node.op, Trait.FUNCTION) or len(operands) != 1:
             continue
         sources[node.outputs[0]] = operands.pop()
         if not has_trait(node.op, Trait.BOUND):
-            found.add(id(node))
-    return frozenset(found)
+            functions.add(id(node))
+    return frozenset(functions)
 
 
 def _is_scalar(graph: Graph, name: str) -> bool:

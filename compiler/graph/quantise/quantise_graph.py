@@ -18,30 +18,30 @@ Statistics = Mapping[str, ValueStatistics]
 
 
 def value_statistics(graph: Graph, plan: QuantisationPlan) -> dict[str, ValueStatistics]:
-    """Statistics of the values whose parameters must be found: of constants full, else empty.
+    """Statistics of the values to quantise: complete for constants, else empty.
 
     Where values have parts, these are judged, and every value of a layer may need its own
     parameters.
     """
     rows = {layer.activations[0] for layer in plan.layers if layer.node.op in ("Gemm", "MatMul")}
-    found = {name: ValueStatistics(name, -1 if name in rows else 1) for name in plan.values.values()}
+    by_value = {name: ValueStatistics(name, -1 if name in rows else 1) for name in plan.values.values()}
     values = plan.layer_values
     parts = [name for value in values for name in parts_of(graph, value) if name != value]
     for name in (*values, *parts) if parts else ():
-        found.setdefault(name, ValueStatistics(name, finite=name in plan.values))
-    for name, statistics in found.items():
+        by_value.setdefault(name, ValueStatistics(name, finite=name in plan.values))
+    for name, statistics in by_value.items():
         constant = graph.constant(name)
         if constant is not None:
             statistics.update(constant)
-    return found
+    return by_value
 
 
 def separate_parts(
     graph: Graph, plan: QuantisationPlan, statistics: Statistics, method: str = "mse", keep_float: Sequence[str] = ()
 ) -> QuantisationPlan:
-    """The plan without the values of which one scale would lose a part."""
-    while found := mixed_values(graph, plan, statistics, method):
-        plan = plan_quantisation(graph, keep_float, {**plan.mixed, **found})
+    """The plan without the values whose single scale would lose a part."""
+    while mixed := mixed_values(graph, plan, statistics, method):
+        plan = plan_quantisation(graph, keep_float, {**plan.mixed, **mixed})
     return plan
 
 
@@ -55,8 +55,8 @@ def choose_parameters(
     correct_biases: bool = True,
     weight_bits: Mapping[str, int] | None = None,
 ) -> QuantisedParameters:
-    """Parameters by a method of METHODS; `weight_bits` has those of layers whose weights are
-    narrower than 8 bits.
+    """Parameters by a method of METHODS; `weight_bits` has the bits of layers with weights narrower
+    than 8 bits.
 
     Raises:
         QuantiseError: a value has no statistics; weights or biases contain NaN or infinity.

@@ -35,7 +35,7 @@ def percentile(statistics: ValueStatistics) -> Range:
 
 
 def least_squares(statistics: ValueStatistics) -> Range:
-    """The range of the least squared error: both ends in turn, until neither moves."""
+    """The range of the least squared error: both ends are moved in turn until neither improves."""
     used = statistics.counts > 0
     values, counts = statistics.centres[used], statistics.counts[used].astype(np.float64)
     ends = np.array([min(statistics.low, 0.0), max(statistics.high, 0.0)])
@@ -69,7 +69,7 @@ def entropy(statistics: ValueStatistics) -> Range:
     ends = np.array([min(statistics.low, 0.0), max(statistics.high, 0.0)])
     tried = [ends * shrink for shrink in _SHRINK]
     counts = _without_zeros(statistics)
-    costs = [_divergence(statistics.centres, counts, *each) for each in tried]
+    costs = [_divergence(statistics.centres, counts, *bounds) for bounds in tried]
     best = tried[int(np.argmin(costs))]
     return float(best[0]), float(best[1])
 

@@ -21,11 +21,11 @@ _FIRST_BINS = 2048  # at least, over the range of the first batch
 
 
 class QuantiseError(Error, ValueError):
-    """Options, calibration data or weights that a network cannot be quantised with."""
+    """Options, calibration data or weights with which a network cannot be quantised."""
 
 
 class QuantiseWarning(Notice):
-    """A part of a result that int8 loses; the message names it."""
+    """A part of a result is lost in int8; the message names it."""
 
 
 @dataclass(slots=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensor expressions of operators on windows and of integers; what an expression is, `rule.py`."""
+"""Tensor expressions of window and integer operators; `rule.py` defines what a rule is."""
 
 from vdla.compiler.graph.rules.rule import DeclinedError, Expression, FusionClass, NodeCall
 

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The attributes that say how a convolution or a matrix product is computed, and in which layout.
 
-A node without them is computed in the way that is taken to be the fastest.
+Nodes without them get the presumably fastest algorithm.
 """
 
 from __future__ import annotations
 
 ALGORITHM = "vdla.algorithm"
 LAYOUT = "vdla.layout"
-"""`plain` or `blocks`: the layout of image and result in the kernel, which repacks them where they
-are in the other one."""
+"""`plain` or `blocks`: the layout inside the kernel, which repacks image and result if theirs
+differs.
+"""
 LANES = "vdla.lanes"
 """The output channels of a block of the packed weight, and of the sums."""
 

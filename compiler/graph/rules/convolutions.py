@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of convolutions, in the layouts of image and result or in another one.
 
-1-D convolutions are two-dimensional with one row. A kernel in another layout than its image and its
-result repacks them: a repacked image or result is a stage of its own, which reads and writes it
-once, as a repack between two kernels would. Weights in blocks are packed at compile time.
+1-D convolutions are two-dimensional with one row. A kernel in another layout than its image and
+result repacks them in separate stages, which read and write them once, as a repack between two
+kernels would. Weights in blocks are packed at compile time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from vdla.compiler import operators, te
-from vdla.compiler.graph.graph import Array, Attribute
+from vdla.compiler.graph.graph import Array, Node, TensorType
 from vdla.compiler.graph.rules.algorithm import ALGORITHM, GIVEN, IN_BLOCKS, IN_PLAIN, LANES, LAYOUT
 from vdla.compiler.graph.rules.rule import NodeCall
 from vdla.compiler.graph.rules.windows import WindowOptions, window_options
@@ -37,32 +37,51 @@ def convolve(call: NodeCall, x: te.Tensor, weight: te.Tensor, bias: te.Tensor | 
     """A convolution with the options of a node."""
     kernel, known = weight.shape[2:], call.constants[1] if weight is call.tensor(1) else None
     options = window_options(call.node.attributes, x.shape[2:], kernel)
-    if len(kernel) == _PLANE:
-        return _plane(call, x, weight, known, bias, options, name)
-    if len(kernel) == _PLANE + 1:
-        return _volume(call, x, weight, known, bias, options, name)
-    strides, pads, dilations = options
-    if len(kernel) > _PLANE:
+    if len(kernel) > _PLANE + 1:
         return operators.convolution(x, weight, bias, *options, call.attribute("group", 1), name=name)
-    row, taps = (operators.unsqueeze(t, 2, name=f"{name}_{what}") for t, what in ((x, "row"), (weight, "taps")))
-    known = None if known is None else known[:, :, None]
+    form = {_PLANE - 1: _row, _PLANE: _plane, _PLANE + 1: _volume}[len(kernel)]
+    return form(_Operands(call, x, weight, known, bias, options), name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Operands:
+    """What a node convolves; `known` is a constant weight."""
+
+    call: NodeCall
+    x: te.Tensor
+    weight: te.Tensor
+    known: Array | None
+    bias: te.Tensor | None
+    options: WindowOptions
+
+
+def _plane(of: _Operands, name: str) -> te.Tensor:
+    """A two-dimensional convolution."""
+    call, x, weight, groups = of.call, of.x, of.weight, of.call.attribute("group", 1)
+    if groups == x.shape[1] and weight.shape[1] == 1 and groups > 1:
+        return operators.depthwise_conv2d(x, weight, of.bias, *of.options, name=name)
+    if of.known is None:
+        return operators.conv2d(x, weight, of.bias, *of.options, groups, target=call.target, name=name)
+    algorithm = call.attribute(ALGORITHM, None)
+    plan = operators.plan_convolution(x.shape, weight.shape, *of.options, groups, weight.dtype, call.target, algorithm)
+    return plan.apply(x, call.pack("weight", plan.pack(of.known)), of.bias, name)
+
+
+def _row(of: _Operands, name: str) -> te.Tensor:
+    """A one-dimensional convolution: that of an image of one row."""
+    strides, pads, dilations = of.options
+    row, taps = (operators.unsqueeze(t, 2, name=f"{name}_{what}") for t, what in ((of.x, "row"), (of.weight, "taps")))
+    known = None if of.known is None else of.known[:, :, None]
     options = (1, *strides), (0, pads[0], 0, pads[1]), (1, *dilations)
-    return operators.squeeze(_plane(call, row, taps, known, bias, options, f"{name}_plane"), 2, name=name)
+    plane = replace(of, x=row, weight=taps, known=known, options=options)
+    return operators.squeeze(_plane(plane, f"{name}_plane"), 2, name=name)
 
 
-def _volume(
-    call: NodeCall,
-    x: te.Tensor,
-    weight: te.Tensor,
-    known: Array | None,
-    bias: te.Tensor | None,
-    options: WindowOptions,
-    name: str,
-) -> te.Tensor:
+def _volume(of: _Operands, name: str) -> te.Tensor:
     """A three-dimensional convolution: the slices under a window are channels of an image."""
-    strides, pads, dilations = options
+    x, (strides, pads, dilations) = of.x, of.options
     batch, channels, depth, *plane = x.shape
-    outputs, inputs, taps, *kernel = weight.shape
+    outputs, inputs, taps, *kernel = of.weight.shape
     slices = (depth + pads[0] + pads[3] - (taps - 1) * dilations[0] - 1) // strides[0] + 1
 
     def image(n: te.Value, c: te.Value, h: te.Value, w: te.Value) -> te.Value:
@@ -72,11 +91,15 @@ def _volume(
             return element
         return te.select((place >= 0) & (place < depth), element, te.const(0, x.dtype))
 
-    images = te.compute((batch * slices, channels * taps, *plane), image, f"{name}_slices")
-    flat = operators.reshape(weight, (outputs, inputs * taps, *kernel), name=f"{name}_taps")
-    packed = None if known is None else known.reshape(outputs, inputs * taps, *kernel)
-    around = strides[1:], (pads[1], pads[2], pads[4], pads[5]), dilations[1:]
-    rows = _plane(call, images, flat, packed, bias, around, f"{name}_plane")
+    flat = outputs, inputs * taps, *kernel
+    images = replace(
+        of,
+        x=te.compute((batch * slices, channels * taps, *plane), image, f"{name}_slices"),
+        weight=operators.reshape(of.weight, flat, name=f"{name}_taps"),
+        known=None if of.known is None else of.known.reshape(flat),
+        options=(strides[1:], (pads[1], pads[2], pads[4], pads[5]), dilations[1:]),
+    )
+    rows = _plane(images, f"{name}_plane")
 
     def value(n: te.Value, k: te.Value, d: te.Value, h: te.Value, w: te.Value) -> te.Value:
         return rows[n * slices + d, k, h, w]
@@ -84,52 +107,25 @@ def _volume(
     return te.compute((batch, outputs, slices, *rows.shape[2:]), value, name)
 
 
-def _plane(
-    call: NodeCall,
-    x: te.Tensor,
-    weight: te.Tensor,
-    known: Array | None,
-    bias: te.Tensor | None,
-    options: WindowOptions,
-    name: str,
-) -> te.Tensor:
-    """A two-dimensional convolution; `known` is a constant weight."""
-    groups = call.attribute("group", 1)
-    if groups == x.shape[1] and weight.shape[1] == 1 and groups > 1:
-        return operators.depthwise_conv2d(x, weight, bias, *options, name=name)
-    if known is None:
-        return operators.conv2d(x, weight, bias, *options, groups, target=call.target, name=name)
-    algorithm = call.attribute(ALGORITHM, None)
-    plan = operators.plan_convolution(x.shape, weight.shape, *options, groups, weight.dtype, call.target, algorithm)
-    return plan.apply(x, call.pack("weight", plan.pack(known)), bias, name)
-
-
 # --- blocks of channels ---------------------------------------------------------------------------
 
 
 def convolution_plan(
-    attributes: Mapping[str, Attribute],
-    x_shape: Sequence[int],
-    weight_shape: Sequence[int],
-    dtype: str,
-    target: Target,
-    *,
-    lanes: int,
-    into_blocks: bool,
+    node: Node, image: TensorType, weight_shape: Sequence[int], target: Target, *, lanes: int, into_blocks: bool
 ) -> operators.ConvolutionPlan:
-    """The plan of a convolution with a node's options; `lanes` are those of x, 0 if it is plain.
-
-    `x_shape` is that of the plain image.
+    """The plan of a convolution with a node's options, whose plain image has a type; `lanes` are
+    the lanes of the image that the kernel reads, 0 for a plain one.
 
     Raises:
         OperatorError: the algorithm that a node asks for does not apply.
     """
+    attributes, extents = node.attributes, image.extents
     return operators.plan_convolution(
-        x_shape,
+        extents,
         weight_shape,
-        *window_options(attributes, x_shape[_SPATIAL], weight_shape[_SPATIAL]),
+        *window_options(attributes, extents[_SPATIAL], weight_shape[_SPATIAL]),
         attributes.get("group", 1),
-        dtype,
+        image.dtype,
         target,
         attributes.get(ALGORITHM),
         layout=f"NCHW{lanes}c" if lanes else "NCHW",
@@ -138,31 +134,18 @@ def convolution_plan(
     )
 
 
-def _plan(call: NodeCall, weight: Array, lanes: int, *, into_blocks: bool) -> operators.ConvolutionPlan:
-    """The plan of a node, in a layout."""
-    image = call.input_type()
-    return convolution_plan(
-        call.node.attributes,
-        image.extents,
-        weight.shape,
-        image.dtype,
-        call.target,
-        lanes=lanes,
-        into_blocks=into_blocks,
-    )
-
-
 def _conv_in_blocks(call: NodeCall) -> te.Tensor:
     """The convolution of a node whose image or result is in blocks."""
     x, weight, bias = call.tensor(0), call.constant(1, "weight"), call.constant(2, "bias")
     if weight is None:
         call.decline("have a weight")
-    plan = _plan(call, weight, call.input_type().lanes, into_blocks=bool(call.result.lanes))
+    image, into_blocks = call.input_type(), bool(call.result.lanes)
+    plan = convolution_plan(call.node, image, weight.shape, call.target, lanes=image.lanes, into_blocks=into_blocks)
     added = None if bias is None else call.pack("bias", plan.pack_bias(bias))
     return plan.apply(x, call.pack("weight", plan.pack(weight)), added, call.name())
 
 
-# --- another layout than that of the values -------------------------------------------------------
+# --- a kernel layout other than that of the values ------------------------------------------------
 
 
 def _is_laid_out(call: NodeCall) -> bool:
@@ -181,7 +164,9 @@ def _laid_out_conv(call: NodeCall) -> te.Tensor:
         call.decline("have a weight [CO, CI, KH, KW]")
     image, lanes = _image(call, x)
     layout, result_lanes = call.attribute(LAYOUT, GIVEN), call.result.lanes
-    plan = _plan(call, weight, lanes, into_blocks=bool(result_lanes) if layout == GIVEN else layout == IN_BLOCKS)
+    into_blocks = bool(result_lanes) if layout == GIVEN else layout == IN_BLOCKS
+    kind = call.input_type()
+    plan = convolution_plan(call.node, kind, weight.shape, call.target, lanes=lanes, into_blocks=into_blocks)
     is_same = plan.is_blocked == bool(result_lanes) and result_lanes in (0, plan.lanes)
     if is_same and image is x and plan.lanes == replace(plan, weight_lanes=None).lanes:
         call.decline("be in another layout than its image and result")
@@ -193,7 +178,7 @@ def _laid_out_conv(call: NodeCall) -> te.Tensor:
 
 
 def _image(call: NodeCall, x: te.Tensor) -> tuple[te.Tensor, int]:
-    """The image in the layout inside of the kernel, and its lanes, 0 for a plain one."""
+    """The image in the layout inside the kernel, and its lanes, 0 for a plain image."""
     layout, kind = call.attribute(LAYOUT, GIVEN), call.input_type()
     channels = kind.extents[1]
     if layout == IN_PLAIN and kind.lanes:

@@ -9,21 +9,25 @@ import numpy as np
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.rules.requantise import bounds, far, rescaled_sums, scales, zero_point
+from vdla.compiler.graph.rules.requantise import bounds, far, fixed_point_of, rescaled_sums, scales, zero_point
 from vdla.compiler.graph.rules.rule import NodeCall
 from vdla.compiler.ir import limits
 from vdla.compiler.operators.pool import reduce_windows
-from vdla.compiler.operators.quantisation import activation_shift, requantise
+from vdla.compiler.operators.quantisation import activation_shift, requantise, scale_fixed_point
 from vdla.compiler.operators.windows import windows_of
+from vdla.hardware.fixed_point import EXTRA_BITS
 from vdla.hardware.numerics import scales_from_floats
 from vdla.support.window import Window
 
+_ANY_SUM = 1 << 31
 _WINDOW = ("kernel_shape", "strides", "pads", "dilations")
 
 
 def qadd(call: NodeCall) -> te.Tensor:
     """The rule of vdla.QAdd."""
     tensors, (first, second) = (call.tensor(0), call.tensor(1)), call.attribute("factors")
+    if fixed_point_of(call) is not None:
+        return _fixed_point_sum(call, tensors, -1 if second < 0 else 1)
     a_zero, b_zero = _zero_points(call, tensors)
     offset = -(first * a_zero + second * b_zero)
     numbers = call.pack("factors", np.array([first, second, offset], np.int32))
@@ -33,6 +37,22 @@ def qadd(call: NodeCall) -> te.Tensor:
     def value(a: te.Value, b: te.Value) -> te.Value:
         terms = te.cast("int32", a) * numbers[0] + te.cast("int32", b) * numbers[1]
         return rescale(terms + numbers[2], 0)
+
+    return operators.combine_elements("vdla.QAdd", value, tensors, call.name())
+
+
+def _fixed_point_sum(call: NodeCall, tensors: tuple[te.Tensor, te.Tensor], sign: int) -> te.Tensor:
+    """Operands of 20 more bits, each rescaled; their sum rescaled."""
+    zeros, dtype = _zero_points(call, tensors), call.result.dtype
+    (low, high), added = bounds(call, dtype), zero_point(call, "y_zero_point", dtype)
+    factors = call.pack("scale", scales(call))
+
+    def value(*operands: te.Value) -> te.Value:
+        a, b = (
+            scale_fixed_point((te.cast("int32", v) - zero) * (1 << EXTRA_BITS), factors[i])
+            for i, (v, zero) in enumerate(zip(operands, zeros, strict=True))
+        )
+        return te.cast(dtype, te.clip(scale_fixed_point(a + b * sign, factors[2]) + added, low, high))
 
     return operators.combine_elements("vdla.QAdd", value, tensors, call.name())
 
@@ -62,6 +82,10 @@ def _distances(call: NodeCall) -> tuple[int, int]:
 
 def qrescale(call: NodeCall) -> te.Tensor:
     """The rule of vdla.QRescale."""
+    if call.tensor(0).dtype == "int32":
+        rescale = rescaled_sums(call, _ANY_SUM)
+        zero = call.attribute("x_zero_point")
+        return operators.elementwise(call.tensor(0), lambda v: rescale(v - zero, 0), call.name())
     return _rescaled(call, call.tensor(0), call.name())
 
 
@@ -119,7 +143,7 @@ def qmax_pool(call: NodeCall) -> te.Tensor:
 
 
 def _keeps_scale(call: NodeCall) -> bool:
-    """Whether a requantisation returns what it is given."""
+    """Whether a requantisation is the identity."""
     same = call.attribute("x_zero_point") == call.attribute("y_zero_point")
     return same and scales(call).tolist() == [1.0] and bounds(call) == (-128, 127)
 
@@ -137,6 +161,8 @@ def qaverage_pool(call: NodeCall) -> te.Tensor:
     zero, last = zero_point(call, "x_zero_point", x.dtype), 2 + len(kernel)
     windows = windows_of(call.name(), x.shape[2:last], kernel, strides, pads, dilations)
     sums = reduce_windows(te.sum, x, windows, 0, f"{call.name()}_sum", lambda v: te.cast("int32", v) - zero)
+    if fixed_point_of(call) is not None:
+        return _fixed_point_mean(call, sums, _counts(call, windows))
     scale = _quotients(call, windows)
     factors = call.pack("scale", scale)
     greatest, added = math.prod(kernel) * far(call.attribute("x_zero_point")), zero_point(call, "y_zero_point", x.dtype)
@@ -151,6 +177,8 @@ def qaverage_pool(call: NodeCall) -> te.Tensor:
 def _mean_of_blocks(call: NodeCall, x: te.Tensor) -> te.Tensor:
     """The mean of each channel of an image in blocks."""
     kind, kernel = call.input_type(), call.attribute("kernel_shape")
+    if fixed_point_of(call) is not None:
+        call.decline("have plain images where its means are rounded as TensorFlow Lite does")
     [scale] = _quotients(call, windows_of(call.name(), kind.extents[2:], kernel, 1, 0, 1)).tolist()
     zeros = zero_point(call, "x_zero_point", x.dtype), zero_point(call, "y_zero_point", call.result.dtype)
     return operators.qglobal_average_pool(
@@ -161,6 +189,12 @@ def _mean_of_blocks(call: NodeCall, x: te.Tensor) -> te.Tensor:
 def _quotients(call: NodeCall, windows: Window) -> Array:
     """The scale over the count of each window; one number if all counts are equal."""
     real = np.ldexp(call.attribute("multiplier").astype(np.float64), -call.attribute("shift"))
+    multiplier, shift = scales_from_floats(real / _counts(call, windows))
+    return np.asarray(np.ldexp(multiplier.astype(np.float64), -shift), np.float32)
+
+
+def _counts(call: NodeCall, windows: Window) -> Array:
+    """The number of elements of each window, at least 1; one number if all are equal."""
     counts = np.ones((), np.int64)
     for d in range(len(windows.size)):
         counts = np.multiply.outer(counts, windows.reads_image(d).sum(axis=1))
@@ -168,5 +202,23 @@ def _quotients(call: NodeCall, windows: Window) -> Array:
         counts = np.full(windows.places, np.prod(windows.taps))
     if (counts == counts.flat[0]).all():
         counts = counts.reshape(-1)[:1]
-    multiplier, shift = scales_from_floats(real / np.maximum(counts, 1))
-    return np.asarray(np.ldexp(multiplier.astype(np.float64), -shift), np.float32)
+    return np.maximum(counts, 1)
+
+
+def _fixed_point_mean(call: NodeCall, sums: te.Tensor, counts: Array) -> te.Tensor:
+    """Sums rescaled by a factor over the count, or divided and rounded half away from zero."""
+    dtype, last = call.result.dtype, 2 + len(call.attribute("kernel_shape"))
+    limits_of, added = bounds(call, dtype), zero_point(call, "y_zero_point", dtype)
+    if not call.attribute("half_away"):
+        rescale = rescaled_sums(call, 0)
+        return te.compute(sums.shape, lambda *i: rescale(sums[i], 0), call.name())
+    divisors, zero = call.pack("counts", counts.astype(np.int32)), call.attribute("x_zero_point")
+    shift = added - call.attribute("y_zero_point")
+
+    def value(*i: te.Value) -> te.Value:
+        count = divisors[0] if counts.shape == (1,) else divisors[i[2:last]]
+        total = sums[i] + count * zero
+        magnitude = (te.abs(total) + count // 2) // count
+        return te.cast(dtype, te.clip(te.select(total < 0, -magnitude, magnitude) + shift, *limits_of))
+
+    return te.compute(sums.shape, value, call.name())

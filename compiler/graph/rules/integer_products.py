@@ -46,7 +46,7 @@ def packed_inputs(call: NodeCall, packed: operators.PackedWeights) -> tuple[te.T
 
 
 def zero_points(call: NodeCall) -> tuple[int, int]:
-    """Those of the image and of the result, in their dtypes."""
+    """The zero points of the image and of the result, in their dtypes."""
     x, y = call.input_type().dtype, call.result.dtype
     return zero_point(call, "x_zero_point", x), zero_point(call, "y_zero_point", y)
 
@@ -68,7 +68,7 @@ def qconv(call: NodeCall) -> te.Tensor:
 
 
 def _plane(call: NodeCall, x: te.Tensor, weight: Array, bias: Array, options: _Options, name: str) -> te.Tensor:
-    """A two-dimensional convolution by dot products where there is a form of them."""
+    """A two-dimensional convolution, by dot products where the target has a fitting one."""
     groups, layout = call.attribute("group"), call.input_type().layout
     is_depthwise = groups == len(weight) and weight.shape[1] == 1 and groups > 1
     if _greatest(call, weight, bias) > EXACT_SUM:

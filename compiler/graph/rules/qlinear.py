@@ -18,7 +18,7 @@ _Index = Callable[[tuple[te.Value, ...]], te.Value]
 
 
 def _centred(call: NodeCall, index: int, zero: int, at: _Index, what: str) -> te.Tensor:
-    """An operand less its zero point, of one number or one for each place `at`, as int32."""
+    """An operand minus its zero point, a scalar or one for each index `at`, as int32."""
     x, zero_point = call.tensor(index), call.optional(zero)
     if x.dtype not in _BYTES:
         call.decline(f"have operands of 8 bits, got {x.dtype}")
@@ -85,7 +85,7 @@ def qlinear_conv(call: NodeCall) -> te.Tensor:
 
 
 def _matrix(call: NodeCall, a: tuple[int, int], b: tuple[int, int], name: str) -> te.Tensor:
-    """The int32 product; zero points may be those of rows of A and columns of B."""
+    """The int32 product, with zero points per tensor, row of A or column of B."""
     left = _centred(call, *a, lambda i: i[-2], "a")
     right = _centred(call, *b, lambda i: i[-1], "b")
     if len(left.shape) < 2 or len(right.shape) < 2:

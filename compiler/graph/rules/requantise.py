@@ -5,6 +5,8 @@ The products of `operators.quantisation` are exact for sums below 2**29; greater
 in int64. Scales are constants of the kernel, so that nodes that differ only in them
 share its code.
 
+With the attribute `fixed_point`, sums are rescaled as TensorFlow Lite's reference kernels do.
+
 Attributes are those of int8 numbers. An activation of uint8, as in blocks of channels, stands for
 int8 numbers plus 128: its zero points and bounds are 128 more.
 """
@@ -19,13 +21,14 @@ from vdla.compiler import te
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.rules.rule import NodeCall
 from vdla.compiler.operators.quantisation import activation_shift, requantise
+from vdla.hardware.fixed_point import pack_fixed_point
 
 EXACT_SUM = (1 << 29) - 1
 Rescale = Callable[[te.Value, te.Operand], te.Value]
 
 
 def zero_point(call: NodeCall, key: str, dtype: str) -> int:
-    """The zero point that an attribute says, of activations of `dtype`."""
+    """The zero point of an attribute, for activations of `dtype`."""
     return int(call.attribute(key)) + activation_shift("int8", dtype)
 
 
@@ -35,8 +38,17 @@ def bounds(call: NodeCall, dtype: str = "int8") -> tuple[int, int]:
     return call.attribute("low") + shift, call.attribute("high") + shift
 
 
+def fixed_point_of(call: NodeCall) -> Array | None:
+    """The factors of TensorFlow Lite's rounding [3, n]; None where the machine's rounding holds."""
+    factors = call.node.attribute("fixed_point")  # operators of a user may have no such attribute
+    return factors if factors is not None and factors.size else None
+
+
 def scales(call: NodeCall) -> Array:
-    """The real factors of sums, float32: one, or one a channel."""
+    """The factors of sums, one, or one a channel: real ones, float32, or packed ones, int64."""
+    fixed = fixed_point_of(call)
+    if fixed is not None:
+        return pack_fixed_point(fixed)
     real = np.ldexp(call.attribute("multiplier").astype(np.float64), -call.attribute("shift"))
     return np.asarray(real, np.float32)
 
@@ -58,9 +70,10 @@ def rescaled_sums(call: NodeCall, greatest: int) -> Rescale:
     dtype = call.result.dtype
     limits, added = bounds(call, dtype), zero_point(call, "y_zero_point", dtype)
     multiplier, shift = call.attribute("multiplier"), call.attribute("shift")
-    one = len(multiplier) == 1
-    if greatest <= EXACT_SUM:
-        factors = call.pack("scale", scales(call))
+    known = scales(call)
+    one = len(known) == 1
+    if greatest <= EXACT_SUM or known.dtype == np.int64:
+        factors = call.pack("scale", known)
 
         def rescale(total: te.Value, channel: te.Operand) -> te.Value:
             factor = factors[0 if one else channel]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rule is: an operator of a graph as tensor expressions, for one node with static shapes.
+"""Rules: the tensor expressions of one node with static shapes.
 
 A rule is a function of a `NodeCall`. It returns one tensor for each output of the node, in order,
 with the element type and the shape of the node's types, and refuses by `call.decline(reason)`.
@@ -32,7 +32,7 @@ class FusionClass(Enum):
 
 
 class DeclinedError(GraphError):
-    """A node that a rule has no tensor expression for."""
+    """A node without a tensor expression by the rule of its operator."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +69,10 @@ class NodeCall:
 
     def tensor(self, index: int) -> te.Tensor:
         """A required input."""
-        found = self.optional(index)
-        if found is None:
+        tensor = self.optional(index)
+        if tensor is None:
             self.decline(f"have input {index}")
-        return found
+        return tensor
 
     def optional(self, index: int) -> te.Tensor | None:
         """An input, None if it is absent."""
@@ -82,25 +82,25 @@ class NodeCall:
         """The value of an input that must be constant if it is present."""
         if self.optional(index) is None:
             return None
-        found = self.constants[index]
-        if found is None:
+        value = self.constants[index]
+        if value is None:
             self.decline(f"have constant {what}")
-        return found
+        return value
 
     def integers(self, index: int, what: str) -> tuple[int, ...] | None:
         """A constant input as Python integers; None if it is absent."""
-        found = self.constant(index, what)
-        return None if found is None else tuple(int(value) for value in found.reshape(-1))
+        value = self.constant(index, what)
+        return None if value is None else tuple(int(number) for number in value.reshape(-1))
 
     def required(self, index: int, what: str) -> tuple[int, ...]:
         """A constant input that must be present, as Python integers."""
-        found = self.integers(index, what)
-        if found is None:
+        numbers = self.integers(index, what)
+        if numbers is None:
             self.decline(f"have {what}")
-        return found
+        return numbers
 
     def attribute(self, name: str, default: Attribute = _REQUIRED) -> Attribute:
-        """An attribute, else `default`, which is that of the operator if it is left out."""
+        """An attribute, else `default`, by default the operator's."""
         if default is not _REQUIRED:
             return self.node.attributes.get(name, default)
         value = self.node.attribute(name)
@@ -111,10 +111,10 @@ class NodeCall:
     @property
     def result(self) -> TensorType:
         """The type of the first output."""
-        found = self.types[0]
-        if found is None:
+        kind = self.types[0]
+        if kind is None:
             self.decline("have a result")
-        return found
+        return kind
 
     def input_type(self, index: int = 0) -> TensorType:
         """The type of an input that is present."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of transposed convolutions, of floats and of integers, by plain convolutions of images.
 
-The results whose distance to the first one is r modulo the stride, phase r, see only the taps r,
-r + stride, ...: they are a convolution of x of their own. All phases have the same windows, so that
-one convolution computes them, and the result takes its elements from them in turn.
+Results r, r + stride, ..., phase r, depend only on the taps r, r + stride, ...: each phase is a
+convolution of x. All phases have the same windows, so that one convolution computes them, and the
+result interleaves them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLANE = 2  # spatial dimensions of the fast forms
 
 def _phase_weights(weight: Array, strides: Sequence[int], dilations: Sequence[int], groups: int) -> Array:
     """[groups, strides..., CO / groups, C / groups, taps...]: the taps of each phase of a weight
-    [C, CO / groups, KH, KW], turned around, zeros for none.
+    [C, CO / groups, KH, KW], flipped, missing taps as zeros.
     """
     grouped = weight.reshape(groups, -1, *weight.shape[1:])
     _, inputs, outputs, *taps = grouped.shape
@@ -101,8 +101,8 @@ def _by_phases(
 def _transposed_pads(
     call: NodeCall, extents: Sequence[int], kernel: Sequence[int], result: Sequence[int]
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Padding and output padding: those of the attributes, or such that the result is as large as
-    it is.
+    """Padding and output padding: those of the attributes, or computed from the extents of the
+    result.
     """
     rank, auto = len(kernel), call.attribute("auto_pad", "NOTSET")
     none, extra = (0,) * (2 * rank), tuple(call.attribute("output_padding", (0,) * rank))
@@ -167,7 +167,7 @@ def _has_phases(call: NodeCall) -> bool:
 
 
 def may_have_phases(weight: Array, bias: Array, attributes: Mapping[str, Attribute]) -> bool:
-    """Whether a transposed convolution is one of images, in one group, with sums below 2**29."""
+    """Whether a transposed convolution has images, one group, and sums below 2**29."""
     is_one = weight.ndim == 2 + _PLANE and attributes["group"] == 1
     return is_one and greatest_sum(weight, bias, attributes["x_zero_point"], 1) <= EXACT_SUM
 
@@ -216,8 +216,8 @@ class _Phases:
         strides, dilations = call.attribute("strides"), call.attribute("dilations")
         outputs = weight.shape[1]
         kernels = _phase_weights(weight, strides, dilations, 1)[0]
-        each = np.broadcast_to(scales(call), (outputs,))
-        parts = (kernels, *(np.broadcast_to(vector, (*strides, outputs)) for vector in (bias, each)))
+        channel_scales = np.broadcast_to(scales(call), (outputs,))
+        parts = (kernels, *(np.broadcast_to(vector, (*strides, outputs)) for vector in (bias, channel_scales)))
         flat = [order(part, lanes) for part in parts]
         return _Phases(flat[0], flat[1], flat[2], strides, lanes)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A block with the loops that contain no other block, and the stages that produce and consume it.
+"""A block with its loops, and the stages that produce its operands and consume its results.
 
 The stride of an access along a loop is the change of its row-major address in elements per
 iteration; None if it is not constant (division, data-dependent or symbolic).
@@ -42,7 +42,7 @@ class BlockNest:
         return [nominal_extent(axis.extent) for axis in self.leaf.block.axes]
 
     def stage(self, role: Role) -> str:
-        """The stage of a role around the sums that the block computes."""
+        """The stage with a role around the block's sums."""
         return str(self.leaf.block.annotations[role])
 
     @property
@@ -91,7 +91,7 @@ def _coefficient(form: Linear, var: str) -> int | None:
 
 def block_nests(fn: ir.Function) -> list[BlockNest]:
     """Every leaf block, in program order."""
-    return [BlockNest(fn, leaf, _loops_without_other_blocks(leaf)) for leaf in leaves(fn)]
+    return [BlockNest(fn, leaf, _unshared_loops(leaf)) for leaf in leaves(fn)]
 
 
 def block_nest(fn: ir.Function, block: str) -> BlockNest:
@@ -99,7 +99,7 @@ def block_nest(fn: ir.Function, block: str) -> BlockNest:
     return next(nest for nest in block_nests(fn) if nest.name == block)
 
 
-def _loops_without_other_blocks(leaf: LeafBlock) -> tuple[ir.For, ...]:
+def _unshared_loops(leaf: LeafBlock) -> tuple[ir.For, ...]:
     return tuple(loop for loop in leaf.loops if sum(isinstance(stmt, ir.Block) for stmt in ir.walk(loop.body)) == 1)
 
 
@@ -135,8 +135,9 @@ def producers(nest: BlockNest) -> list[BlockNest]:
 
 
 def consumer_of(schedule: Schedule, block: str, ranks: tuple[int, ...], scope: str = "stack") -> str:
-    """The only consumer of a block if it reads in place with a rank in `ranks`, else a copy from a
-    buffer in `scope`."""
+    """The consumer of a block if it is the only one and reads in place, with a rank in `ranks`;
+    else a copy from a buffer in `scope`.
+    """
     nest = block_nest(schedule.fn, block)
     (buffer,) = written_buffers(nest.leaf.block)
     match consumers(nest):

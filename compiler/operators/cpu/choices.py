@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choices of a CPU schedule: what it decides itself, and what else is legal.
+"""The choices of a CPU schedule: its defaults and the legal alternatives.
 
-A schedule asks `Choices` at each decision, with its own answer as default. `Choices` answers with
-the default, `RecordedChoices` also notes what may be chosen, `GivenChoices` answers from a point.
-What is legal depends on the function and the target only, never on other answers.
+A schedule passes its default to `Choices` at each decision. `Choices` returns the default,
+`RecordedChoices` also records the alternatives, `GivenChoices` returns the value of a point.
+Legality depends on the function and the target only, never on other choices.
 
-Which loop over tiles is parallel, and in how many parts, is a choice of schedules for several
-threads. For one thread the schedule decides itself, so that its kernel runs on any number of them.
+The parallel tile loop and its number of parts are choices for several threads. For one thread the
+schedule decides, so that its kernel runs on any number of threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TypeVar, cast
 
 from vdla.compiler import ir
@@ -24,12 +25,12 @@ from vdla.compiler.schedule import Schedule
 Answer = int | str | bool
 _Answer = TypeVar("_Answer", int, str, bool)
 PARALLEL, THREADS = "parallel", "threads"
-"""The names of the choice that schedules for several threads have."""
+"""The names of the choice of schedules for several threads."""
 OUTER, MIDDLE, INNER = "outer", "middle", "inner"
 """Which loops over tiles are parallel: the fewest and longest iterations first."""
 _ALL = 0
 MOST_THREADS = 256
-"""Of the pool."""
+"""All threads of the pool."""
 TILE = ("tile_depth", "tile_columns", "tile_vectors")
 """The names of a register tile: rows and columns of the image or matrix, and vectors."""
 
@@ -38,7 +39,7 @@ TILE = ("tile_depth", "tile_columns", "tile_vectors")
 class ScheduleChoice:
     """A decision: `legal` are combinations of values of `names`, `default` is one of them.
 
-    Of a register tile, `extents` are the rows, columns and vectors that it cuts up.
+    For a register tile, `extents` are the rows, columns and vectors to tile.
     """
 
     names: tuple[str, ...]
@@ -58,7 +59,7 @@ class Choices:
         return choice.default
 
     def refused(self, operator: str) -> None:
-        """Called when the schedule with the answers is illegal for a function, and is not used."""
+        """Called when the schedule with these choices is illegal for a function."""
 
     def value(self, name: str, default: _Answer, legal: Iterable[_Answer]) -> _Answer:
         """One value."""
@@ -67,7 +68,7 @@ class Choices:
         return cast("_Answer", self.answer(choice)[0])
 
     def of_threads(self, choice: ScheduleChoice) -> tuple[Answer, ...]:
-        """The values of a choice that there is only for several threads."""
+        """The values of a choice that exists only for several threads."""
         return choice.default if self.threads == 1 else self.answer(choice)
 
     def tile(self, default: RegisterTile, legal: Iterable[RegisterTile], extents: tuple[int, int, int]) -> RegisterTile:
@@ -100,7 +101,7 @@ class RecordedChoices(Choices):
 
 
 class GivenChoices(Choices):
-    """The values of a point, which may have others that no decision asks for.
+    """The values of a point, which may have further ones that no decision reads.
 
     A point without threads is one of schedules for one thread.
     """
@@ -147,9 +148,10 @@ def _shown(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ThreadPlan:
-    """The loops that are parallel, by their name, and on how many threads: in as many equal parts.
+    """The name of the parallel loops, and the number of threads, which is the number of equal
+    parts.
 
-    0 stands for all threads, which take small parts as they are free.
+    0 means all threads, with dynamic scheduling of small parts.
     """
 
     loops: str
@@ -162,24 +164,24 @@ class ThreadPlan:
 
     @property
     def is_parallel(self) -> bool:
-        """Whether there may be several threads."""
+        """Whether the plan may run several threads."""
         return self.count != 1
 
     def in_parts(self, schedule: Schedule, loop: str) -> tuple[str, str]:
         """Split a loop into the parts; the loops over parts and in them.
 
-        They are the same if all threads share it, or if no part has several iterations.
+        They are the same loop if all threads share it, or if each part has one iteration.
         """
         size = 1 if self.count == _ALL else -(-_extent(schedule, loop) // self.count)
         return schedule.split(loop, factor=size) if self.is_parallel and size > 1 else (loop, loop)
 
 
-def thread_plan(choices: Choices, default: str = OUTER, *others: str, pays: bool = True) -> ThreadPlan:
+def thread_plan(choices: Choices, default: str = OUTER, *alternatives: str, pays: bool = True) -> ThreadPlan:
     """A plan with the `default` loops or `others`; if threads do not pay, by default for one."""
-    counts = range(choices.threads + 1)
-    legal: list[tuple[Answer, ...]] = [(loops, count) for loops in (default, *others) for count in counts if count != 1]
+    counts = [0, *range(2, choices.threads + 1)]
+    answers: list[tuple[Answer, ...]] = list(product((default, *alternatives), counts))
     names, usual, alone = (PARALLEL, THREADS), (default, _ALL if pays else 1), (default, 1)
-    choice = ScheduleChoice(names, usual, (*legal, alone))
+    choice = ScheduleChoice(names, usual, (*answers, alone))
     loops, count = choices.of_threads(choice)
     return ThreadPlan(str(loops), int(count))
 

@@ -3,7 +3,7 @@
 
 The consumer of the sums is tiled and the sums of a tile are computed inside, so that they stay in
 registers until the element-wise operators after the convolution have read them. Sums of 8-bit
-integers are dot products of the target; for a CPU without them their definition is compiled.
+integers use the dot products of the target, or their definition on a CPU without them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from vdla.compiler.operators.roles import DATA, GROUP, RESCALED, RESULT
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import Target
 
-_TRANSPOSED_COLUMNS = 4  # results that few shuffles transpose from as many vectors
+_TRANSPOSED_COLUMNS = 4  # results transposed by few shuffles from as many vectors
 _TRANSPOSED_CHOICES = (2, 4, 8)
 _TRANSPOSED_BYTES = 64  # transposed at once from lanes of channels into rows
-_SHORTEST_ROW, _LONGEST_ROW = 4, 16  # results of one channel that are stored at once
+_SHORTEST_ROW, _LONGEST_ROW = 4, 16  # results of one channel stored at once
 _MOST_CHANNELS = 8  # of a tile of a transposed convolution
 _CHANNELS, _ROWS, _PIXELS = "channels", "rows", "pixels"  # the outermost loop over tiles
-_FUSED = {OUTER: 1, MIDDLE: 2, INNER: 3}  # loops over tiles that are one parallel loop
+_FUSED = {OUTER: 1, MIDDLE: 2, INNER: 3}  # tile loops fused to one parallel loop
 
 
 def schedule_conv2d(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
@@ -156,9 +156,9 @@ def _transpose(schedule: Schedule, result: str, vectors: int, columns: int, lane
 
 
 def _row_part(columns: int) -> int:
-    """The results of a row that are stored at once.
+    """The number of results of a row to store at once.
 
-    A power of two if one divides the row, as stores are then whole; else a divisor; else the most,
+    A power of two if one divides the row, for full-width stores; else a divisor; else the maximum,
     with a remainder.
     """
     even = columns & -columns
@@ -185,8 +185,8 @@ def _tile_rescaled(schedule: Schedule, rescaled: str, pixels: int) -> str:
 def schedule_conv_transpose(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
     """Tile the results into channels by a vector, and store a tile once its sums are complete.
 
-    Each phase of the stride is a convolution of its own: the weight is the same in all lanes, and
-    an input vector is loaded once for all channels of a tile.
+    Each phase of the stride is a convolution: the weight is the same in all lanes, and an input
+    vector is loaded once for all channels of a tile.
     """
     nest = block_nest(schedule.fn, block)
     lanes, steps = target.lanes(nest.element_bytes), nominal_extent(nest.loops_of("spatial")[-1].extent)
@@ -205,8 +205,8 @@ def schedule_conv_transpose(schedule: Schedule, block: str, target: Target, choi
     schedule.compute_at(block, step_outer)
     nest = block_nest(schedule.fn, block)
     spatial, terms = ([loop.var for loop in nest.loops_of(role)] for role in ("spatial", "reduce"))
-    _, channel, *rest, lane = spatial
-    schedule.reorder(*rest, *terms, channel, lane)
+    _, channel, *pixels, lane = spatial
+    schedule.reorder(*pixels, *terms, channel, lane)
     schedule.unroll(channel)
     schedule.vectorize(lane)
     thread_plan(choices).run(schedule, schedule.fuse(n, channel_outer))

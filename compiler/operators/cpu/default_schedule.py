@@ -2,8 +2,8 @@
 """The default schedule of any function for a CPU.
 
 Blocks annotated with an operator get its schedule, element-wise stages are inlined where that pays,
-and all other blocks are vectorised and parallelised by `stage_schedule.py`. Steps that are illegal
-for a function are skipped, so that every function has a default schedule.
+and all other blocks are vectorised and parallelised by `stage_schedule.py`. Illegal steps are
+skipped, so that every function has a default schedule.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def operator_schedules() -> Mapping[str, _OperatorSchedule]:
 def default_schedule(fn: ir.Function, target: Target | str = "host", choices: Choices | None = None) -> Schedule:
     """A schedule of `fn` for `target`; it may change the order in which a sum is added.
 
-    `choices` answers the decisions of the first operator of `fn`, by default as the schedule does.
+    `choices` decides for the first operator of `fn`, by default with the schedule's defaults.
     """
     machine = target_of("default_schedule", target)
     schedule = Schedule(fn)

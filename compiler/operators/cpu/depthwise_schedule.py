@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CPU schedules of depthwise convolutions and pools: lanes along rows, or channels of blocks.
 
-Results are computed in tiles of pixels whose taps are unrolled, so that pixels that neighbouring
-results share are loaded once. Padding is computed inside, shortly before it is read. With masked
-loads there is no padded image: each tap masks the edges of the image.
+Results are computed in tiles of pixels with unrolled taps, so that pixels shared by neighbouring
+results are loaded once. Padding is computed inside, shortly before it is read. With masked loads
+there is no padded image: each tap masks the edges of the image.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
 _MOST_TAPS = 49  # of a window whose taps are unrolled
-_MOST_TAPS_OF_DOTS = 25  # and of one of 8-bit integers
-_FEW_TAPS = 9  # of a window with masked loads in several vectors a row, each with its own code
+_MOST_TAPS_OF_DOTS = 25  # and of a window of 8-bit integers
+_FEW_TAPS = 9  # of a window with masked loads in several vectors a row, each with separate code
 _REGISTERS_PER_SUM = 4
-_MOST_ROWS = 4  # of a tile of blocks: more share no pixels of the usual windows
+_MOST_ROWS = 4  # of a tile of blocks: in usual windows more rows share no pixels
 _BAND_BYTES = 1 << 14  # of padded rows, in the first-level cache
 _COLUMNS = 2  # of a tile of a band
 _PADDED_BYTES = 6144  # of rows of 8-bit integers that are stored before any are read
@@ -83,8 +83,8 @@ def _is_plain_copy(schedule: Schedule, padding: str) -> bool:
 def schedule_qdepthwise_conv2d(schedule: Schedule, block: str, target: Target, choices: Choices) -> None:
     """Compute padding, sums and rescaling inside of the rows of the result.
 
-    The data of some channels are read soon after they are stored, but not immediately: a load that
-    spans several stores stalls until they have left the store buffer.
+    The data of several channels are stored before they are read: a load that spans several stores
+    stalls until these have left the store buffer.
     """
     sums = block_nest(schedule.fn, block)
     data, rescaled, result = map(sums.stage, (DATA, RESCALED, RESULT))
@@ -102,7 +102,7 @@ def schedule_qdepthwise_conv2d(schedule: Schedule, block: str, target: Target, c
 
 
 def _rescale_into_result(schedule: Schedule, rescaled: str, result: str, lanes: int, at_once: int) -> tuple[str, str]:
-    """Rescale rows of whole vectors into the result; the loops of some channels and a vector."""
+    """Rescale rows of whole vectors into the result; the loops over channel groups and vectors."""
     n, channel, _, column = schedule.loops(result)
     outer, inner = schedule.split(column, factor=lanes)
     schedule.vectorize(inner)
@@ -113,7 +113,7 @@ def _rescale_into_result(schedule: Schedule, rescaled: str, result: str, lanes: 
 
 
 def _copy_from_lanes(schedule: Schedule, rescaled: str, result: str, at_once: int) -> tuple[str, str]:
-    """Rescale whole vectors and copy rows that end inside of one; the same two loops."""
+    """Rescale whole vectors and copy rows with a remainder; the same two loops."""
     n, channel, row, column, lane = schedule.loops(rescaled)
     schedule.vectorize(lane)
     channels, _ = schedule.split(channel, factor=at_once)

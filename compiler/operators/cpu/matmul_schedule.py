@@ -50,7 +50,7 @@ def schedule_matmul(schedule: Schedule, block: str, target: Target, choices: Cho
 
 
 def _tile(target: Target, nest: BlockNest, extents: tuple[int, int, int], lanes: int) -> RegisterTile:
-    """The register tile; rows that alias in the cache and the size of a panel bound it."""
+    """The register tile, bounded by rows that alias in the cache and by the size of a panel."""
     rows, columns, depth = extents
     row_bytes = depth * nest.element_bytes
     most_rows = _WAYS if row_bytes % _ALIASING_BYTES == 0 else rows
@@ -86,7 +86,7 @@ def _schedule_sums(schedule: Schedule, block: str, place: str, lanes: int, choic
 
 
 def _panel_operand(nest: BlockNest) -> str | None:
-    """The operand that is contiguous along the columns and the same for all rows, if any."""
+    """The operand that is contiguous along columns and independent of the row, if any."""
     column = nest.leaf.loops[-2].var
     streams = [load.buffer for load in loads(nest.leaf.block) if nest.stride(load, column) == 1]
     row_operands = {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The register tile of a multiply-accumulate kernel: rows by vectors accumulated at once.
 
-Each step loads `vectors` vectors, broadcasts `rows` elements and multiplies each with each. A small
-tile is bound by loads and by the latency of the sums; a large one spills registers.
+Each step loads `vectors` vectors, broadcasts `rows` elements and multiplies all pairs. A small tile
+is bound by loads and by the latency of the sums; a large one spills registers.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from vdla.compiler.target import Target
 
-_IN_FLIGHT = 8  # independent sums that hide the latency of a multiply-add
+_IN_FLIGHT = 8  # independent sums to hide the latency of a multiply-add
 _VECTOR_LOAD = 0.5  # the cost in multiply-adds of a vector from the second-level cache
-_BROADCAST = 0.2  # and of an element from the first-level cache
-FEWEST_SUMS = 4  # of a tile worth trying
+_BROADCAST = 0.2  # the cost of a broadcast from the first-level cache
+FEWEST_SUMS = 4  # of a tile in the tuning space
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class RegisterTile:
 
 
 def accumulators(target: Target) -> int:
-    """The sums that fit the registers beside the operands that LLVM keeps alive."""
+    """The sums that fit the registers beside the operands kept live by LLVM."""
     return target.vector_registers * 5 // 8
 
 
@@ -65,9 +65,9 @@ def candidates(target: Target, extents: tuple[int, int, int]) -> Iterable[Regist
 
 
 def legal_tiles(target: Target, extents: tuple[int, int, int], fewest: int = FEWEST_SUMS) -> list[RegisterTile]:
-    """All tiles for which the sums, a vector and an element fit the registers, of enough sums.
+    """All tiles of at least FEWEST_SUMS sums that fit the registers with a vector and an element.
 
-    Unlike `candidates`, they may cover parts of several rows, and crowd the registers.
+    Unlike `candidates`, they may cover parts of several rows and use all registers.
     """
     depth, rows, vectors = extents
     most = target.vector_registers - 2
@@ -98,5 +98,5 @@ def largest_divisor(extent: int, most: int) -> int:
 
 
 def even_part(extent: int, most: int) -> int:
-    """The size of the fewest parts of at most `most` that cut `extent` evenly."""
+    """The size of the parts if `extent` is cut evenly into as few as `most` allows."""
     return -(-extent // -(-extent // most))

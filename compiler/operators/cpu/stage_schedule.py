@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schedule of a stage of no operator: lanes along contiguous elements, outer loops in parallel.
+"""The schedule of a stage without an operator: lanes along contiguous elements, outer loops in
+parallel.
 
 Inlining saves the round trip of a stage through memory: a stage is inlined if each of its elements
 is read once, or if recomputing an element costs no more than loading it. Stages of operators and
 outputs are never inlined.
 
-A block that none of the rules improves stays as it is. Only `rfactor`, which gives each lane a
-partial result, changes the order of a reduction.
+Other blocks stay unchanged. Only `rfactor`, which gives each lane a partial result, changes the
+order of a reduction.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import Target
 
 _CHEAP = 3  # operations that cost less than an element's round trip through memory
-_NEAR = 4  # the largest stride in elements for which whole vectors are loaded and shuffled
+_NEAR = 4  # the largest stride in elements at which vectors are loaded and shuffled
 FEWEST_LANES = 2
 _VECTORS = 4  # of partial results of a long reduction
 _FEW_LANES = 4  # of the last vector of partial results
-PARALLEL_ITERATIONS = 1 << 15  # the fewest iterations worth waking other threads for
-_PARALLEL_PARTS = 16  # the iterations of a parallel loop beyond which no inner loop is fused into it
+PARALLEL_ITERATIONS = 1 << 15  # the fewest iterations worth waking threads for
+_PARALLEL_PARTS = 16  # iterations: a parallel loop with more is not fused with inner loops
 _TRANSPOSE_TILE = 16
 
 
 def attempt(schedule: Schedule, change: Callable[[], object]) -> bool:
-    """Apply primitives if all are legal, else restore the schedule; whether they were legal."""
+    """Apply primitives, or restore the schedule if one is illegal; whether all were legal."""
     before = schedule.fn, schedule.trace
     try:
         change()
@@ -50,7 +51,7 @@ def attempt(schedule: Schedule, change: Callable[[], object]) -> bool:
 
 
 def schedule_stage(schedule: Schedule, block: str, target: Target) -> None:
-    """Vectorise and parallelise one block, if no primitive has touched its loops."""
+    """Vectorise and parallelise one block, if its loops are still unscheduled."""
     nest = block_nest(schedule.fn, block)
     if any(loop.kind is not ir.LoopKind.SERIAL or "tensorize" in loop.annotations for loop in nest.leaf.loops):
         return
@@ -76,7 +77,7 @@ def inline_stages(schedule: Schedule) -> None:
 
 
 def _is_elementwise(nest: BlockNest) -> bool:
-    """Whether a block is an intermediate stage without reduction, and of no operator."""
+    """Whether a block is an intermediate stage without reduction and without an operator."""
     block = nest.leaf.block
     if OPERATOR in block.annotations or block.init is not None or not isinstance(block.body, ir.Store):
         return False
@@ -85,7 +86,7 @@ def _is_elementwise(nest: BlockNest) -> bool:
 
 
 def _pays(nest: BlockNest) -> bool:
-    """Whether inlining a stage saves more loads than it repeats operations."""
+    """Whether inlining a stage costs less in repeated operations than it saves in loads."""
     (store,) = stores(nest.leaf.block)
     readers = consumers(nest)
     if any(OPERATOR in reader.leaf.block.annotations for reader in readers):
@@ -133,7 +134,7 @@ def _vectorize(schedule: Schedule, block: str, target: Target) -> None:
 
 
 def _lanes_along(schedule: Schedule, loop: ir.For, lanes: int) -> str:
-    """Lanes along a loop, or along a part of a longer one; the loop of the lanes."""
+    """Vectorise a loop, or a part of a longer one; the vector loop."""
     if nominal_extent(loop.extent) < FEWEST_LANES:
         raise ScheduleError(f"lanes along {loop.var}: the extent must be at least {FEWEST_LANES}, got {loop.extent}")
     inner = loop.var
@@ -144,7 +145,7 @@ def _lanes_along(schedule: Schedule, loop: ir.For, lanes: int) -> str:
 
 
 def _period(nest: BlockNest, loop: ir.For, lanes: int) -> int | None:
-    """The number of iterations after which a load begins again, as in a tiled array."""
+    """The period in iterations of a load with wrap-around, as in a tiled array."""
     indices = [index for load in loads(nest.leaf.block) for index in load.indices]
     for term in (term for index in indices for term in nest.leaf.bound(index).terms):
         match term:
@@ -174,7 +175,7 @@ def _flat_loops(nest: BlockNest) -> Sequence[ir.For]:
 def _flat_lanes(schedule: Schedule, nest: BlockNest, loops: Sequence[ir.For], lanes: int) -> None:
     """A loop of whole vectors over the fewest inner loops, or over all that are contiguous.
 
-    Outer loops that stay apart keep conditions on their variables out of the vectors.
+    Unfused outer loops keep conditions on their variables out of the vectors.
     """
     runs = (loops[-count:] for count in range(1, len(loops) + 1))
     inner = next((run for run in runs if iteration_count(run) % lanes == 0), loops)
@@ -229,7 +230,7 @@ def _worth_lanes(nest: BlockNest, loop: ir.For, lanes: int) -> bool:
 
 
 def _has_loads(nest: BlockNest) -> bool:
-    """Whether a block reads anything but its own results."""
+    """Whether a block reads buffers other than its results."""
     return any(load.buffer != nest.name for load in loads(nest.leaf.block))
 
 
@@ -242,8 +243,8 @@ def _lanes_of_results(schedule: Schedule, loop: ir.For, reduced: list[ir.For], l
 def _lanes_of_terms(schedule: Schedule, nest: BlockNest, loop: ir.For, lanes: int) -> None:
     """Partial results: lane `l` accumulates every `lanes`-th term; lanes are combined last.
 
-    A long reduction has several vectors of them, as one would wait for its own result. They are
-    combined to one vector, and that to a part of one, before the last elements are.
+    A long reduction has several vectors of them to hide latency. They are combined to one vector,
+    then to a part of one, then to a scalar.
     """
     widths = [lanes]
     if nominal_extent(loop.extent) >= lanes * _VECTORS * _VECTORS:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loops of a tile of sums: their order, how many steps are unrolled, the prefetch of weights.
+"""The loops of a tile of sums: their order, unrolling, and prefetch of weights.
 
-Order and steps are choices; by default channels are outside of the taps of a window, and no step is
-unrolled. A tile of channels reads its weights once for each tile of pixels. In small images with
-many channels few tiles of pixels follow each other, and bringing new weights from memory would take
-about as long as summing: the weights of the next tile of channels are prefetched.
+Order and unrolling are choices; by default channels are outside the taps of a window, and no step
+is unrolled. A tile of channels reads its weights once for each tile of pixels. Small images with
+many channels have few tiles of pixels, and loading new weights would take about as long as summing:
+the weights of the next tile of channels are prefetched.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vdla.compiler.target import Target
 from vdla.compiler.tensorize import Intrinsic
 
 _UNROLLED = (1, 2, 4)
-_MOST_BYTES = 1 << 18  # of a tile's weights; more would drive out of the cache what the tile itself reads
+_MOST_BYTES = 1 << 18  # of a tile's weights; more would evict the data of the tile from the cache
 _FEWEST_BYTES = 1 << 17  # of all weights; fewer stay in the second-level cache
 
 
@@ -60,7 +60,7 @@ def _reduction_order(
 
 
 def unroll_steps(schedule: Schedule, block: str, reduce: Sequence[str], choices: Choices) -> tuple[str, ...]:
-    """Unroll some steps of the innermost of the loops that iterates; the loops with its parts."""
+    """Unroll steps of the innermost loop with several iterations; the loops after the split."""
     extents = _extents(schedule, block)
     moving = [loop for loop in reduce if extents[loop] > 1]
     fewest = min((extents[loop] for loop in moving), default=1)
@@ -82,7 +82,8 @@ def prefetch_weights(
 ) -> None:
     """Prefetch, in each step of the `reduce` loops, the weight of the same step in the next tile.
 
-    The weight is what the lanes of `block` read contiguously, step by step, for each of `vectors`.
+    The weight is the operand that the lanes of `block` read contiguously in each step, for each of
+    `vectors`.
     """
     nest, extents = block_nest(schedule.fn, block), _extents(schedule, block)
     moving = [var for var in reduce if extents[var] > 1]
@@ -96,13 +97,13 @@ def prefetch_weights(
 
 
 def _streams(nest: BlockNest, step: str, lane: str) -> list[tuple[str, int]]:
-    """What is read in lanes and moves with a step: buffers and strides."""
+    """The buffers read along lanes that advance with a step, and their strides."""
     strides = [(load, nest.stride(load, step)) for load in loads(nest.leaf.block) if nest.stride(load, lane)]
     return [(load.buffer, stride) for load, stride in strides if stride]
 
 
 def _is_large(nest: BlockNest, name: str) -> bool:
-    """Whether a buffer would not stay in the second-level cache."""
+    """Whether a buffer exceeds the second-level cache."""
     shape = nest.fn.buffers[name].shape
     return _item_bytes(nest, name) * prod(nominal_extent(extent) for extent in shape) >= _FEWEST_BYTES
 

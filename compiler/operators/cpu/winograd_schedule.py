@@ -118,7 +118,7 @@ def _tile_consumer(schedule: Schedule, consumer: str, tile: int, depth: int, lan
 def _transform_data(schedule: Schedule, stages: _Stages, band: str, target: Target) -> str:
     """Transform a row of tiles of a channel or a block at a time; the loop over them.
 
-    Lanes lie along the row, or are those of the block.
+    Lanes lie along the row, or along the channels of the block.
     """
     schedule.compute_at(stages.data, band)
     n, i, j, c, th, tw, *blocked = loops_inside(schedule, stages.data, band)

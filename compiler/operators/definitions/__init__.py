@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators as plain tensor expressions in plain layouts, for the mapper.
 
-A definition says what is computed, on arrays as a user has them; nothing in it knows a machine.
+A definition is independent of machines: it says what is computed, on arrays in the user's layout.
 """
 
 from vdla.compiler.operators.definitions.definition import Definition, DefinitionError, requantised, requantised_by

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A definition: the inputs and the result of an operator, and the steps that definitions share."""
+"""Definitions: the inputs and the result of an operator, and common steps."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from vdla.support.integers import is_int
 
 
 class DefinitionError(Error, ValueError):
-    """An extent or option that a definition does not have."""
+    """An invalid extent or option of a definition."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Definition:
     """A plain operator: placeholders, and the tensor computed from them.
 
-    `options` are those of the function that defines it, each one that is the same along all axes as
-    one value; an expression of a user's own has none.
+    `options` are the arguments of the defining function, a single value where all axes have the
+    same; a user's expression has none.
     """
 
     name: str
@@ -52,7 +52,7 @@ Sums = tuple[Sequence[te.Tensor], te.Tensor]
 
 
 def definition(define: Callable[_Options, Sums]) -> Callable[_Options, Definition]:
-    """A function whose definitions know the options that they were made with.
+    """A decorator that stores the arguments of the function in its definition.
 
     Integers without a default, and groups, are extents. Sums are requantised with a scale for each
     channel if the option `raw` is false.
@@ -80,7 +80,7 @@ def definition(define: Callable[_Options, Sums]) -> Callable[_Options, Definitio
 
 
 def _along_axes(value: Any) -> Any:  # noqa: ANN401  of any option
-    """An option with a value for each axis as one value, where they are equal."""
+    """An option with equal values along all axes as one value."""
     if not isinstance(value, tuple | list):
         return value
     return value[0] if value and all(one == value[0] for one in value) else tuple(value)
@@ -94,11 +94,11 @@ def require_extents(where: str, **extents: int) -> None:
 
 
 def per_axis(where: str, what: str, value: int | Sequence[int], axes: int, least: int) -> tuple[int, ...]:
-    """One integer of at least `least` for each of several axes, from a single one or as many."""
-    found = (value,) * axes if is_int(value) else tuple(value) if isinstance(value, tuple | list) else ()
-    if len(found) != axes or not all(is_int(one) and one >= least for one in found):
+    """One integer of at least `least` for each axis, from one for all or one for each."""
+    numbers = (value,) * axes if is_int(value) else tuple(value) if isinstance(value, tuple | list) else ()
+    if len(numbers) != axes or not all(is_int(one) and one >= least for one in numbers):
         raise DefinitionError(f"{where}: {what} must be 1 or {axes} integers from {least}, got {value!r}")
-    return found
+    return numbers
 
 
 def product(a: te.Value, b: te.Value) -> te.Value:
@@ -124,8 +124,8 @@ def requantised_by(
     zero_point: int = 0,
     bounds: tuple[int, int] | None = None,
 ) -> tuple[te.Tensor, te.Tensor]:
-    """(scale, result): sums in the type of activations, clipped to `bounds`; `lane` is the element
-    of a scale of `shape` for the index of a sum.
+    """(scale, result): sums in the type of activations, clipped to `bounds`; `lane` gives the
+    element of a scale of `shape` for the index of a sum.
     """
     low, high = bounds or (int(limit) for limit in limits(dtype))
     scale = te.placeholder(tuple(shape), "int64", "scale")

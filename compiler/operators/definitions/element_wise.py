@@ -83,7 +83,7 @@ def leaky_relu(
     raw: bool = True,
     dtype: str = "int8",
 ) -> Sums:
-    """The greater one of factors[0] * data and factors[1] * data, without its zero point."""
+    """The greater of factors[0] * data and factors[1] * data, for data without its zero point."""
     where = "leaky_relu"
     data, names = _activations(where, ["data"], batch, channels, size, dtype)
     steep, flat = _pair(where, "factors", factors)

@@ -35,12 +35,12 @@ def batched_product(
 ) -> Sums:
     """[batch, rows, depth] times [batch, depth, columns]."""
     data = te.placeholder((batch, rows, depth), dtype, "data")
-    other = te.placeholder((batch, depth, columns), weight_dtype, "other")
+    second = te.placeholder((batch, depth, columns), weight_dtype, "other")
     k = te.reduce_axis(depth, "k")
     sums = te.compute(
-        (batch, rows, columns), lambda b, m, n: te.sum(product(data[b, m, k], other[b, k, n]), axis=k), "sums"
+        (batch, rows, columns), lambda b, m, n: te.sum(product(data[b, m, k], second[b, k, n]), axis=k), "sums"
     )
-    return (data, other), sums
+    return (data, second), sums
 
 
 @definition
@@ -91,8 +91,8 @@ def lstm_gates(*, batch: int, inputs: int, hidden: int, dtype: str = "int8", wei
 def correlation(
     *, batch: int, channels: int, height: int, width: int, reach: int, dtype: str = "int8", weight_dtype: str = "int8"
 ) -> Sums:
-    """The product of every pixel's channels with those of each pixel up to `reach` - 1 further down
-    and to the right: [batch, reach, reach, height, width].
+    """The dot product of every pixel's channels with each pixel up to `reach` - 1 rows below and
+    columns to the right: [batch, reach, reach, height, width].
 
     The second map is larger than the first by `reach` - 1 rows and columns.
     """

@@ -18,8 +18,8 @@ _PLACES = ("z", "y", "x")  # the spatial axes, the last ones where there are few
 
 @dataclass(frozen=True, slots=True)
 class SlidingWindow(Window):
-    """A window as the definitions need it: with names of its axes, and classes of its places by the
-    taps that read padding.
+    """A window with names of its axes, and with classes of its places by the taps that read
+    padding.
     """
 
     @property
@@ -32,11 +32,11 @@ class SlidingWindow(Window):
         return [te.reduce_axis(extent, f"k{name}") for name, extent in zip(self.names, self.taps, strict=True)]
 
     def padded(self, data: te.Tensor, fill: int) -> te.Tensor:
-        """`data`, whose last axes are the spatial ones, with its padding."""
+        """`data` with padding of its last axes, the spatial ones."""
         if not any((*self.before, *self.after)):
             return data
-        others = (0,) * (len(data.shape) - len(self.size))
-        padded: te.Tensor = te.pad(data, (*others, *self.before), (*others, *self.after), fill, "padded")
+        outer = (0,) * (len(data.shape) - len(self.size))
+        padded: te.Tensor = te.pad(data, (*outer, *self.before), (*outer, *self.after), fill, "padded")
         return padded
 
     def reads(self, places: Sequence[te.Value], taps: Sequence[te.ReduceAxis]) -> list[te.Value]:
@@ -48,7 +48,7 @@ class SlidingWindow(Window):
         """The places along an axis whose windows reach padding."""
         extent, step, pad = self.places[axis], self.strides[axis], self.before[axis]
         front = -(-pad // step)
-        end = max(0, (self.size[axis] + pad - self.span[axis]) // step + 1)  # the first window beyond the end
+        end = max(0, (self.size[axis] + pad - self.span[axis]) // step + 1)  # the first window past the end
         return Border(extent, extent, 0) if end <= front else Border(extent, front, extent - min(end, extent))
 
     @property
@@ -69,7 +69,7 @@ class SlidingWindow(Window):
 class Border:
     """Places along an axis; the windows of the first `before` and the last `after` reach padding.
 
-    Each of these is a class of its own, and all others are one.
+    Each of these is a class, and all other places form one class.
     """
 
     extent: int
@@ -82,7 +82,7 @@ class Border:
         return self.before + (self.before + self.after < self.extent) + self.after
 
     def class_of(self, place: te.Value) -> te.Value:
-        """The class of a place: it rises along the borders and is constant between them."""
+        """The class of a place, which counts up along the borders and is constant between them."""
         between = self.extent - self.before - self.after
         if between <= 1:
             return place
@@ -120,7 +120,7 @@ def sliding(
     pads: int | Sequence[int],
     dilations: int | Sequence[int],
 ) -> SlidingWindow:
-    """The window of checked options; `pads` may also be all those in front, then all behind.
+    """The window of checked options; `pads` may also list all pads in front, then all behind.
 
     Raises:
         DefinitionError: an option is out of range, or the kernel exceeds the padded input.

@@ -47,7 +47,7 @@ def transposed_convolution(
     """The transpose of the convolution of [batch, out_channels, ...] with [in_channels,
     out_channels, *kernel], of [batch, in_channels, *size], as ONNX's ConvTranspose.
 
-    `pads` are those of `convolution`; beyond the input are elements of `fill`.
+    `pads` are those of `convolution`; the input is padded with `fill`.
     """
     where = "transposed_convolution"
     axes = _axes(where, tuple(size), kernel, strides, pads, output_padding, dilations)
@@ -97,12 +97,12 @@ class _Axis:
 
     @property
     def places(self) -> int:
-        """Places q; the last one may have phases beyond the result."""
+        """The number of places q; the last one may have phases beyond the result."""
         return -(-self.results // self.stride)
 
     @property
     def common(self) -> int:
-        """Only every so many-th phase has taps."""
+        """The distance between phases that have taps."""
         return gcd(self.stride, self.dilation)
 
     @property
@@ -127,7 +127,7 @@ class _Axis:
         return place * inverse % self.apart
 
     def tap(self, p: te.Value, t: te.Value) -> te.Value:
-        """The kernel position of a tap, the last of which comes first."""
+        """The kernel position of a tap, in reverse order."""
         return self.first_tap(p) + (self.taps - 1 - t) * self.apart
 
     def has_taps(self, p: te.Value) -> list[te.Value]:
@@ -147,8 +147,8 @@ class _Axis:
         """The least and the largest offset."""
         inverse = pow(self.spread, -1, self.apart)
         firsts = [(p + self.pad) // self.common * inverse % self.apart for p in range(self.stride)]
-        found = [(p + self.pad - first * self.dilation) // self.stride for p, first in enumerate(firsts)]
-        return min(found), max(found)
+        offsets = [(p + self.pad - first * self.dilation) // self.stride for p, first in enumerate(firsts)]
+        return min(offsets), max(offsets)
 
     @property
     def padding(self) -> tuple[int, int]:

@@ -109,7 +109,7 @@ def pooling(
 
     In a sum, padding holds `fill`. The scale has the multiplier of each channel, which for an
     average has the count of elements in it; without `count_include_pad`, it has one for each
-    channel and each class of places whose windows lack as many elements: [channels, *classes].
+    channel and each class of places with equal counts: [channels, *classes].
     """
     where = "pooling"
     if kind not in ("max", "average"):
@@ -142,7 +142,7 @@ def pooling(
 def _windows(
     outer: tuple[int, int], names: tuple[str, str], window: SlidingWindow, total: Callable[..., te.Value]
 ) -> te.Tensor:
-    """The sums of [*outer, *places] by `total`, whose axes have names."""
+    """The sums of [*outer, *places] by `total`, with named axes."""
     body = te.with_axes([*names, *window.names], total)
     sums: te.Tensor = te.compute((*outer, *window.places), body, "sums")
     return sums

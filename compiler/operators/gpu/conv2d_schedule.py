@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schedule of a direct convolution for a GPU: tiles of pixels by output channels in registers.
 
-A group of threads computes some channels of a tile of pixels. Step by step over the input channels,
-all threads together fetch the part of the image that the windows of the tile cover, and the weights
-of the channels, into shared memory. Padding, and the packing of a plain weight, happen on the way.
-The sums add their terms in the order of the tensor expression.
+A group of threads computes some channels of a tile of pixels. In each step over the input channels,
+all threads together fetch the part of the image covered by the windows of the tile, and the weights
+of the channels, into shared memory, padding the image and packing a plain weight on the way. Sums
+add terms in the order of the tensor expression.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from vdla.compiler.target import GridLimits
 
 _CHANNEL_THREADS = 16  # along channels
 _PIXEL_THREADS = 16  # along pixels
-_OWN = (4, 2, 1)
+_THREAD_SIZES = (4, 2, 1)
 _ROWS = (1, 2, 4, 7, 8, 14, 16)
 _COLUMNS = (4, 7, 8, 14, 16, 28, 32)
 _DEPTHS = (8, 4, 2, 1)
@@ -54,11 +54,11 @@ _CHEAP = 3  # operations that are worth repeating for each group
 
 @dataclass(frozen=True, slots=True)
 class Conv2dTiles:
-    """The tile of a group, in blocks of output channels and pixels, and of a thread; the `depth`
-    input channels of a step.
+    """The tile of a thread block, in blocks of output channels and pixels, and of a thread; the
+    `depth` input channels of a step.
 
-    If `implicit`, shared memory holds the windows of each pixel, as the tile of a matrix product,
-    in place of the part of the image that they cover.
+    If `implicit`, shared memory holds the window of each pixel, like a tile of a matrix product,
+    instead of the part of the image covered by them.
     """
 
     blocks: int
@@ -80,8 +80,8 @@ class Conv2dTiles:
 class Conv2dProblem(TileProblem):
     """The sums of a convolution: [n, blocks, rows, columns, lanes] over [channels, *taps].
 
-    `blocks` are those of one group of the convolution, whose groups of channels are `images` like
-    those of a batch.
+    `blocks` are the channel blocks of one group of the convolution; the groups are treated as
+    further `images` of the batch.
     """
 
     operator: ClassVar[str] = "conv2d"
@@ -97,7 +97,7 @@ class Conv2dProblem(TileProblem):
 
     @staticmethod
     def of(schedule: Schedule, block: str, limits: GridLimits) -> Conv2dProblem:
-        """Of the block that sums."""
+        """The problem of the block of sums."""
         nest = block_nest(schedule.fn, block)
         batch, blocks, rows, columns, lane, channels, *taps = (axis for axis in nest.leaf.block.axes)
         group, lanes = int(nest.leaf.block.annotations[GROUP]), _number(lane)
@@ -130,7 +130,7 @@ class Conv2dProblem(TileProblem):
 
     @property
     def values(self) -> Mapping[str, Iterable[int]]:
-        """Sizes up to the extents; divisors where tiles must divide."""
+        """Sizes up to the extents, or divisors of them where required."""
         return {
             "blocks": divisors(self.blocks, 8),
             "rows": sorted({min(n, self.rows) for n in _ROWS}),
@@ -146,7 +146,7 @@ class Conv2dProblem(TileProblem):
         return prod(tiles.threads(self.lanes).values())
 
     def fits(self, tiles: Conv2dTiles) -> bool:
-        """Whether threads divide the tile of a group, and it is not mostly outside."""
+        """Whether threads divide the tile of a thread block, which lies mostly in the image."""
         sums = tiles.thread_channels * tiles.thread_rows * tiles.thread_columns
         return self.holds_image(tiles, (self.rows, self.columns), sums, self.shared_bytes(tiles))
 
@@ -160,44 +160,45 @@ class Conv2dProblem(TileProblem):
 
     @property
     def _is_apart(self) -> bool:
-        """Whether windows skip elements of the image and share none."""
+        """Whether windows are disjoint and skip elements of the image."""
         steps = list(zip(self.strides, self.taps, self.dilations, strict=True))
         apart = all(stride > (taps - 1) * gap for stride, taps, gap in steps)
         return apart and any(stride > taps for stride, taps, _ in steps)
 
     def _cost(self, tiles: Conv2dTiles) -> float:
-        """Loads for each multiply-add, from registers' view and from global memory's; more where
-        tiles leave the image."""
-        pixels, own = tiles.rows * tiles.columns, tiles.thread_rows * tiles.thread_columns
+        """Loads per multiply-add, from shared and from global memory, with waste where tiles exceed
+        the image.
+        """
+        pixels, thread_pixels = tiles.rows * tiles.columns, tiles.thread_rows * tiles.thread_columns
         channels = tiles.blocks * self.lanes
         waste = padded_extent(self.rows, tiles.rows) * padded_extent(self.columns, tiles.columns)
         fetched = self.shared_bytes(tiles) / self.itemsize / tiles.depth / prod(self.taps)
-        shared = 1 / own + 1 / tiles.thread_channels
+        shared = 1 / thread_pixels + 1 / tiles.thread_channels
         return waste / (self.rows * self.columns) * (shared + _GLOBAL_COST * fetched / (pixels * channels))
 
     def _candidates(self) -> Iterator[Conv2dTiles]:
-        """Tiles that fit the device, each with the most input channels in a step."""
-        channels = next(own for own in _OWN if self.lanes % own == 0)
+        """Tiles that fit the device, each with the largest number of input channels in a step."""
+        channels = next(size for size in _THREAD_SIZES if self.lanes % size == 0)
         most = min(_CHANNEL_THREADS * _PIXEL_THREADS, self.limits.threads)
         columns = {*(c for c in _COLUMNS if c < self.columns), min(self.columns, _COLUMNS[-1])}
         rows = {min(r, self.rows) for r in _ROWS}
-        for n, r, c, own in product(divisors(self.blocks, self.blocks), sorted(rows), sorted(columns), _OWN):
+        for n, r, c, size in product(divisors(self.blocks, self.blocks), sorted(rows), sorted(columns), _THREAD_SIZES):
             tiles = Conv2dTiles(
                 blocks=n,
                 rows=r,
-                columns=padded_extent(c, own),
+                columns=padded_extent(c, size),
                 thread_channels=channels,
                 thread_rows=1,
-                thread_columns=own,
+                thread_columns=size,
                 depth=1,
                 implicit=self._is_apart,
             )
             threads = tiles.threads(self.lanes)
             fits = prod(threads.values()) <= most and threads["threadIdx.y"] * n <= max(_CHANNEL_THREADS, self.lanes)
             deep = (replace(tiles, depth=depth) for depth in _DEPTHS if self.channels % depth == 0)
-            found = next((t for t in deep if self.shared_bytes(t) <= self.limits.shared_bytes // 2), None)
-            if fits and found is not None:
-                yield found
+            deepest = next((t for t in deep if self.shared_bytes(t) <= self.limits.shared_bytes // 2), None)
+            if fits and deepest is not None:
+                yield deepest
 
 
 def _number(axis: ir.Axis) -> int:
@@ -206,7 +207,7 @@ def _number(axis: ir.Axis) -> int:
 
 
 def _steps(nest: BlockNest, axes: tuple[ir.Axis, ir.Axis]) -> tuple[int, int]:
-    """The steps by which rows and columns of the image advance along two axes."""
+    """The steps of image rows and columns along two axes."""
     indices = [linear(index).terms for load in loads(nest.leaf.block) for index in load.indices]
     y, x = (max([1, *(abs(terms.get(ir.Var(axis.var), 0)) for terms in indices)]) for axis in axes)
     return y, x
@@ -249,20 +250,20 @@ def _tile_consumer(
         outer, channel = schedule.split(channel, factor=-(-group // lanes) if lane else group)
         images.append(outer)
     if not lane:
-        channel, own = schedule.split(channel, factor=lanes)
-        lane = [own]
-    channel_thread, channel_own = schedule.split(lane[0], factor=tiles.thread_channels)
+        channel, element = schedule.split(channel, factor=lanes)
+        lane = [element]
+    channel_thread, channel_element = schedule.split(lane[0], factor=tiles.thread_channels)
     blocks, block_thread = schedule.split(channel, factor=tiles.blocks)
-    y, y_thread, y_own = split_tile(schedule, consumer, row, tiles.rows, tiles.thread_rows)
-    x, x_thread, x_own = split_tile(schedule, consumer, column, tiles.columns, tiles.thread_columns)
+    y, y_thread, y_element = split_tile(schedule, consumer, row, tiles.rows, tiles.thread_rows)
+    x, x_thread, x_element = split_tile(schedule, consumer, column, tiles.columns, tiles.thread_columns)
     threads = (block_thread, channel_thread, y_thread, x_thread)
-    schedule.reorder(*images, blocks, y, x, *threads, channel_own, y_own, x_own)
+    schedule.reorder(*images, blocks, y, x, *threads, channel_element, y_element, x_element)
     pixel = schedule.fuse(y_thread, x_thread)
     return [fuse_all(schedule, [*images, blocks]), y, x], [block_thread, channel_thread, pixel]
 
 
 def image_of(block: ir.Block) -> str:
-    """The buffer that sums [n, c, y, x, ...] read at a place that moves with y."""
+    """The buffer that sums [n, c, y, x, ...] read at an index that depends on y."""
     moving = (load.buffer for load in loads(block) if any(block.axes[_ROW].var in var_names(i) for i in load.indices))
     return next(buffer for buffer in moving if buffer not in written_buffers(block))
 
@@ -270,7 +271,7 @@ def image_of(block: ir.Block) -> str:
 def fetch_input(schedule: Schedule, buffer: str, tile: str, loop: str, threads: dict[str, int]) -> None:
     """Let a group fetch `tile`, a copy of a buffer in shared memory, in `loop`.
 
-    A cheap stage that computes the buffer for this block alone is computed on the way.
+    A cheap stage that computes the buffer only for this block is computed while fetching.
     """
     schedule.compute_at(tile, loop)
     producer = next((nest for nest in block_nests(schedule.fn) if buffer in written_buffers(nest.leaf.block)), None)

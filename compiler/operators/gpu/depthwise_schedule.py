@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schedule of a depthwise convolution for a GPU: a tile of each channel with its halo.
 
-A group of threads computes a tile of pixels of some channels. It fetches the part of the image that
-the windows cover into shared memory, where neighbours share it, padding on the way. The sums add
+A thread block computes a tile of pixels of some channels. It fetches the part of the image covered
+by the windows, with padding, into shared memory, where neighbouring results share it. The sums add
 their terms in the order of the tensor expression.
 """
 
@@ -27,7 +27,7 @@ from vdla.compiler.target import GridLimits
 
 _THREADS = 128
 _COLUMNS = 32
-_OWN = (2, 1)
+_THREAD_COLUMNS = (2, 1)
 _PIXELS = (1, 2, 4, 7, 8, 14, 16, 28, 32)
 
 
@@ -53,7 +53,7 @@ class DepthwiseProblem(TileProblem):
     """A depthwise convolution: sums [n, channels, rows, columns] over taps are `extents`.
 
     Windows advance along rows as along columns, by `stride`, with `gap` between taps; `multiplier`
-    are the output channels of an input channel.
+    is the number of output channels of an input channel.
     """
 
     operator: ClassVar[str] = "depthwise_conv2d"
@@ -64,7 +64,7 @@ class DepthwiseProblem(TileProblem):
 
     @staticmethod
     def of(schedule: Schedule, block: str, limits: GridLimits) -> DepthwiseProblem:
-        """Of the block that sums."""
+        """The problem of the block of sums."""
         nest = block_nest(schedule.fn, block)
         axes = nest.leaf.block.axes
         indices = [linear(index).terms for load in loads(nest.leaf.block) for index in load.indices]
@@ -79,17 +79,17 @@ class DepthwiseProblem(TileProblem):
 
     @cached_property
     def default(self) -> DepthwiseTiles:
-        """Rows of a channel, or several channels of a small image."""
+        """Rows of one channel, or several channels of a small image."""
         (channels, rows, columns), multiplier = self.extents[1:4], self.multiplier
-        own = next(own for own in _OWN if columns % own == 0)
-        width = padded_extent(min(columns, _COLUMNS), own)
+        thread_columns = next(size for size in _THREAD_COLUMNS if columns % size == 0)
+        width = padded_extent(min(columns, _COLUMNS), thread_columns)
         most = min(_THREADS, self.limits.threads)
-        across = width // own
+        across = width // thread_columns
         height = _divisor(rows, max(1, most // across))
         together = multiplier * _divisor(channels // multiplier, max(1, most // (across * height * multiplier)))
         if across * height * together > most:
             together = 1
-        tiles = DepthwiseTiles(together, height, width, 1, own)
+        tiles = DepthwiseTiles(together, height, width, 1, thread_columns)
         while self.halo_bytes(tiles) > self.limits.shared_bytes // 2 and max(tiles.channels, tiles.rows) > 1:
             smaller = _divisor(rows, tiles.rows // 2) if tiles.channels == 1 else tiles.rows
             fewer = multiplier * _divisor(channels // multiplier, max(1, tiles.channels // multiplier // 2))
@@ -98,7 +98,7 @@ class DepthwiseProblem(TileProblem):
 
     @property
     def values(self) -> Mapping[str, Iterable[int]]:
-        """Sizes up to the extents; channels that divide."""
+        """Sizes up to the extents; divisors for channels."""
         channels, rows, columns = self.extents[1:4]
         return {
             "channels": [n for n in powers(1, 32) if channels % n == 0],
@@ -109,7 +109,7 @@ class DepthwiseProblem(TileProblem):
         }
 
     def fits(self, tiles: DepthwiseTiles) -> bool:
-        """Whether threads divide the tile of a group, and it is not mostly outside."""
+        """Whether threads divide the tile of a thread block, which lies mostly in the image."""
         sums = tiles.thread_rows * tiles.thread_columns
         return self.holds_image(tiles, self.extents[2:4], sums, self.halo_bytes(tiles))
 
@@ -146,9 +146,9 @@ def schedule_depthwise(schedule: Schedule, block: str, tiles: DepthwiseTiles) ->
     consumer = consumer_of(schedule, block, (4,), "local")
     n, channel, row, column = schedule.loops(consumer)
     outer, channel_thread = schedule.split(channel, factor=tiles.channels)
-    y, y_thread, y_own = split_tile(schedule, consumer, row, tiles.rows, tiles.thread_rows)
-    x, x_thread, x_own = split_tile(schedule, consumer, column, tiles.columns, tiles.thread_columns)
-    schedule.reorder(n, outer, y, x, channel_thread, y_thread, x_thread, y_own, x_own)
+    y, y_thread, y_element = split_tile(schedule, consumer, row, tiles.rows, tiles.thread_rows)
+    x, x_thread, x_element = split_tile(schedule, consumer, column, tiles.columns, tiles.thread_columns)
+    schedule.reorder(n, outer, y, x, channel_thread, y_thread, x_thread, y_element, x_element)
     pixel = schedule.fuse(y_thread, x_thread)
     keep_in_registers(schedule, block)
     schedule.compute_at(block, pixel)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schedules of stages in one dimension: reductions by groups of threads, and elements by threads.
 
-A group of threads reduces: each thread a part of the terms, then all of them in a tree. Where one
-group for each result would leave the device idle, several groups share the terms: the first launch
-leaves one partial result for each, and a second one combines them. Where each thread computes
-results of its own, the spatial loops are fused and split over the groups and threads of a grid; a
-reduction then runs in sequence, in a variable of the thread.
+In a reduction by a group, each thread reduces a part of the terms, then all threads combine in a
+tree. Where one group for each result would leave the device idle, several groups share the terms:
+the first launch computes a partial result for each, a second one combines them. Otherwise each
+thread computes whole results: the spatial loops are fused and split over the groups and threads of
+a grid, and a reduction runs sequentially in a register.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ENOUGH_THREADS = 1 << 14  # fewer elements are not worth vectors: more threads 
 
 @dataclass(frozen=True, slots=True)
 class ElementTiles:
-    """The threads of a group, and the neighbouring elements of a thread, loaded at once."""
+    """The threads of a group, and the neighbouring elements that a thread loads at once."""
 
     threads: int = THREADS
     lanes: int = 1
@@ -39,7 +39,7 @@ class ElementTiles:
 
 @dataclass(frozen=True, kw_only=True)
 class ElementProblem(TileProblem):
-    """`elements` results, each of `terms` terms; `contiguous` neighbours lie beside each other.
+    """`elements` results of `terms` terms each; `contiguous` ones can be loaded together.
 
     Groups have `group_threads` threads by default.
     """
@@ -68,7 +68,7 @@ class ElementProblem(TileProblem):
 
     @cached_property
     def default(self) -> ElementTiles:
-        """Vectors where neighbours are contiguous in all buffers and there are enough of them."""
+        """Vectors where enough elements are contiguous in all buffers."""
         most = next((lanes for lanes in _LANES if self.elements >= lanes * _ENOUGH_THREADS), 1)
         legal = (n for n in _LANES if n <= most and self.contiguous % n == 0 and not self.reduces)
         return ElementTiles(self.group_threads, next(legal, 1))
@@ -85,7 +85,9 @@ class ElementProblem(TileProblem):
 
 
 def _contiguous_elements(nest: BlockNest) -> int:
-    """The iterations of the innermost loop, if no access jumps along it; else 1."""
+    """The iterations of the innermost loop if all accesses are contiguous or constant along it;
+    else 1.
+    """
     spatial = nest.loops_of("spatial")
     if not spatial or not isinstance(spatial[-1].extent, int):
         return 1
@@ -111,11 +113,11 @@ def _bind_elements(schedule: Schedule, block: str, tiles: ElementTiles) -> str:
     """The fused spatial loops over groups and threads; the innermost loop bound."""
     nest = block_nest(schedule.fn, block)
     spatial = [loop.var for loop in nest.loops_of("spatial")]
-    others = [loop.var for loop in nest.loops if loop.var not in spatial]
+    reduced = [loop.var for loop in nest.loops if loop.var not in spatial]
     if not spatial:
         raise ScheduleError(f"threads for {block}: a loop must be spatial, got none")
-    if [loop.var for loop in nest.loops] != [*spatial, *others]:
-        schedule.reorder(*spatial, *others)
+    if [loop.var for loop in nest.loops] != [*spatial, *reduced]:
+        schedule.reorder(*spatial, *reduced)
     if tiles.lanes > 1:
         spatial[-1], lane = schedule.split(spatial[-1], factor=tiles.lanes)
         schedule.vectorize(lane)
@@ -123,8 +125,9 @@ def _bind_elements(schedule: Schedule, block: str, tiles: ElementTiles) -> str:
 
 
 def bind_threads(schedule: Schedule, block: str, loop: str, threads: int) -> str:
-    """Split a loop over groups of `threads` threads, or one group if that is enough; the loop over
-    the threads."""
+    """Split a loop over groups of `threads` threads, or use a single group if that suffices; the
+    loop over threads.
+    """
     extent = next(nest_loop.extent for nest_loop in block_nest(schedule.fn, block).loops if nest_loop.var == loop)
     if isinstance(extent, int) and extent <= threads:
         schedule.bind(loop, "threadIdx.x")
@@ -137,9 +140,9 @@ def bind_threads(schedule: Schedule, block: str, loop: str, threads: int) -> str
 
 _THREADS = 64
 _LONG = 8  # terms for each thread
-_FEW_RESULTS = 4096  # beyond, a thread for each keeps the device busy
+_FEW_RESULTS = 4096  # with more, one thread for each keeps the device busy
 _ENOUGH_GROUPS = 64
-_GROUP_TERMS = 1 << 13  # of a thread group, where several share the terms of a result
+_GROUP_TERMS = 1 << 13  # of a group, where several groups share the terms of a result
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,8 @@ class ReductionProblem(TileProblem):
         """Of a block.
 
         Raises:
-            ScheduleError: results are so many, or terms so few, that a thread for each is as good.
+            ScheduleError: so many results, or so few terms, that a thread for each result is as
+            fast.
         """
         nest = block_nest(schedule.fn, block)
         terms, results = iteration_count(nest.loops_of("reduce")), iteration_count(nest.loops_of("spatial"))
@@ -177,7 +181,7 @@ class ReductionProblem(TileProblem):
 
     @cached_property
     def default(self) -> ReductionTiles:
-        """Groups for a few results of many terms."""
+        """One or more groups for each result."""
         return ReductionTiles(min(_THREADS, self.limits.threads), groups_of(self.results, self.terms))
 
     @property
@@ -192,13 +196,13 @@ class ReductionProblem(TileProblem):
 
 
 def groups_of(results: int, terms: int) -> int:
-    """The groups, with equal parts, that share the terms of each result."""
+    """The number of groups, with equal parts, that share the terms of each result."""
     most = min(_ENOUGH_GROUPS // results, terms // _GROUP_TERMS)
     return next((n for n in range(most, 1, -1) if terms % n == 0), 1)
 
 
 def is_thread_enough(results: int, terms: int) -> bool:
-    """Whether a thread for each result is as good as a group, with its barriers."""
+    """Whether a thread for each result is as fast as a group with its barriers."""
     return terms < _LONG * _THREADS or results > _FEW_RESULTS
 
 
@@ -212,7 +216,7 @@ def schedule_reduction(schedule: Schedule, block: str, tiles: ReductionTiles) ->
     if tiles.groups > 1:
         part, inner = schedule.split(terms, nparts=tiles.groups)
         results = [loop for loop in schedule.loops(block) if loop not in (part, inner)]
-        schedule.reorder(part, *results, inner)  # outermost, so that both stages are launches
+        schedule.reorder(part, *results, inner)  # outermost, so that each stage is a launch
         reduce_in_group(schedule, schedule.rfactor(part), tiles.threads)
         reduce_in_group(schedule, block, min(tiles.threads, tiles.groups))
     else:
@@ -231,14 +235,14 @@ def reduce_in_group(schedule: Schedule, block: str, threads: int) -> None:
 
 
 def split_terms(schedule: Schedule, terms: str, threads: int) -> str:
-    """The loop over threads, each with every `threads`-th term: neighbours read neighbours."""
+    """The loop over threads; each takes every `threads`-th term, so that loads coalesce."""
     step, part = schedule.split(terms, factor=threads)
     schedule.reorder(part, step)
     return part
 
 
 def _fused_terms(schedule: Schedule, nest: BlockNest) -> str:
-    """The reduce loops of a nest as one, inside the others."""
+    """Fuse the reduction loops of a nest, inside the spatial loops."""
     reduced = [loop.var for loop in nest.loops_of("reduce")]
     outer = [loop.var for loop in nest.loops if loop.var not in reduced]
     schedule.reorder(*outer, *reduced)

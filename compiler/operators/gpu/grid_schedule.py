@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The default schedule of any function for a GPU.
 
-Operators have schedules of their own; any product that the tensor cores of a device can compute is
-for them. Of the other stages, those that serve the rows of a result become one kernel with a group
-of threads, or one thread, for each row; reductions of many terms get groups of threads, and all
-others a thread for each element. Steps that are illegal for a function are skipped: what no step
-binds, one thread runs.
+Operators have their own schedules; tensor cores compute every product that they can. Of the other
+stages, those that serve the rows of a result become one kernel with a group of threads, or one
+thread, for each row; reductions of many terms get groups of threads, and all others a thread for
+each element. Illegal steps are skipped: unbound blocks run in one thread.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ _OPERATORS: Mapping[str, tuple[_Ask, Callable[..., None]]] = {
     "depthwise_conv2d": (DepthwiseProblem.of, schedule_depthwise),
     "matmul": (MatmulProblem.of, schedule_matmul),
 }
-"""What the tiles of each operator cut up, and its schedule."""
+"""The tile problem and the schedule of each operator."""
 
 
 def grid_schedule(
@@ -53,22 +52,23 @@ def grid_schedule(
     threads: int = THREADS,
     tiles: Mapping[str, Tiles] | None = None,
 ) -> Schedule:
-    """A schedule of `fn` with groups of `threads` threads where each computes elements of its own.
+    """A schedule of `fn`, with groups of `threads` threads for element-wise blocks.
 
-    `tiles` gives tiles by the name of their block, in place of the default ones of the same type.
+    `tiles` replaces default tiles of the same type, by block name.
 
     Raises:
         ScheduleError: given tiles are not legal.
     """
     choices = TileChoices(tiles or {})
     schedule = _schedule(fn, GridLimits("") if limits is None else limits, threads, choices)
-    choices.check_all_taken()
+    choices.check_given()
     return schedule
 
 
 def grid_problems(fn: ir.Function, limits: GridLimits) -> dict[str, TileProblem]:
-    """What the tiles of each block of a function cut up; those of stages that the schedule of
-    another block makes are left out."""
+    """The tile problem of each block of a function, except for stages created by the schedule of
+    another block.
+    """
     schedule, choices = Schedule(fn), TileChoices({})
     inline_stages(schedule)
     _schedule(fn, limits, THREADS, choices)
@@ -100,14 +100,14 @@ def _schedule_operator(schedule: Schedule, block: str, limits: GridLimits, choic
     if isinstance(choices.given.get(block), TensorCoreTiles):
         apply = schedule_tensor_cores
     if block in choices.given:
-        choices.taken[block] = choices.given[block]
+        choices.selection[block] = choices.given[block]
         apply(schedule, block, choices.given[block])
     elif not (operator == "matmul" and limits.tensor_cores and _use_tensor_cores(schedule, block, limits, choices)):
         attempt(schedule, lambda: apply(schedule, block, choices.tiles(block, problem(schedule, block, limits))))
 
 
 def _use_tensor_cores(schedule: Schedule, block: str, limits: GridLimits, choices: TileChoices) -> bool:
-    """Apply the schedule for tensor cores, if they can compute the product; whether they can."""
+    """Apply the schedule for tensor cores if they can compute the product; whether it was."""
 
     def apply() -> None:
         problem = TensorCoreProblem.of(schedule, block, limits)
@@ -122,9 +122,9 @@ def _is_bound(schedule: Schedule, block: str) -> bool:
 
 
 def _bind_stage(schedule: Schedule, block: str, limits: GridLimits, threads: int, choices: TileChoices) -> None:
-    """Give the elements of a block groups or threads, with the stages that serve it alone.
+    """Map the elements of a block to groups or threads, with the stages that only it reads.
 
-    The first stages are left out, one after another, until the rest fits.
+    The first stages are dropped, one after another, until the remaining ones fit.
     """
     if not block_nest(schedule.fn, block).is_alone:
         return

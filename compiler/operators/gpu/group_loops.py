@@ -27,58 +27,57 @@ def fuse_all(schedule: Schedule, loops: Sequence[str]) -> str:
     return schedule.fuse(*loops) if len(loops) > 1 else loops[0]
 
 
-def split_tile(schedule: Schedule, block: str, loop: str, tile: int, own: int) -> tuple[str, str, str]:
-    """A loop as one over groups, one over threads and one over the `own` elements of a thread.
+def split_tile(schedule: Schedule, block: str, loop: str, tile: int, elements: int) -> tuple[str, str, str]:
+    """Split a loop over groups of `tile` elements, threads, and the `elements` of a thread.
 
-    A group computes `tile` elements. If `own` divides the extent, no thread computes a part of its
-    elements only.
+    If `elements` divides the extent, every thread computes either all of its elements or none.
     """
-    if loop_extent(schedule, block, loop) % own == 0:
-        rest, element = schedule.split(loop, factor=own)
-        group, thread = schedule.split(rest, factor=tile // own)
+    if loop_extent(schedule, block, loop) % elements == 0:
+        outer, element = schedule.split(loop, factor=elements)
+        group, thread = schedule.split(outer, factor=tile // elements)
         return group, thread, element
-    group, rest = schedule.split(loop, factor=tile)
-    thread, element = schedule.split(rest, factor=own)
+    group, outer = schedule.split(loop, factor=tile)
+    thread, element = schedule.split(outer, factor=elements)
     return group, thread, element
 
 
 def bind_all(schedule: Schedule, loops: Sequence[str], axes: Sequence[str]) -> None:
     """Bind loops, the innermost to the first axis.
 
-    Bound loops are checked by all that follows, so that those over groups are bound last.
+    Every later step checks bound loops, so that loops over groups are bound last.
     """
     for loop, axis in zip(reversed(loops), axes, strict=False):
         schedule.bind(loop, axis)
 
 
 def keep_in_registers(schedule: Schedule, block: str) -> None:
-    """Let each thread hold what it computes of a block."""
+    """Keep the results of a block in the registers of each thread."""
     for buffer in written_buffers(block_nest(schedule.fn, block).leaf.block):
         schedule.set_scope(buffer, "local")
 
 
 def fetch_together(schedule: Schedule, block: str, loop: str, threads: Mapping[str, int], lanes: int = 4) -> None:
-    """Deal the elements of a copy, which lies in `loop`, out over all threads of a group.
+    """Distribute the elements of a copy in `loop` over all threads of a group.
 
-    `threads` are the extents of the axes, "threadIdx.x" first. Neighbours fetch neighbours, each up
-    to `lanes` of them at once where they are contiguous in both buffers.
+    `threads` are the extents of the axes, "threadIdx.x" first. Neighbouring threads fetch
+    neighbouring elements, up to `lanes` at once where these are contiguous in both buffers.
     """
     loops = loops_inside(schedule, block, loop)
     width = _vector_width(schedule, block, loops, lanes)
     if width > 1:
         loops[-1], lane = schedule.split(loops[-1], factor=width)
         schedule.vectorize(lane)
-    rest = fuse_all(schedule, loops)
+    fused = fuse_all(schedule, loops)
     shares = []
     for extent in threads.values():
-        rest, share = schedule.split(rest, factor=extent)
+        fused, share = schedule.split(fused, factor=extent)
         shares.append(share)
     for share, axis in zip(shares, threads, strict=True):
         schedule.bind(share, axis)
 
 
 def _vector_width(schedule: Schedule, block: str, loops: Sequence[str], lanes: int) -> int:
-    """The elements that a thread can fetch at once."""
+    """The number of elements that a thread can fetch at once."""
     nest = block_nest(schedule.fn, block)
     if not is_copy(nest.leaf) or {*nest.read_strides(loops[-1]), *nest.write_strides(loops[-1])} != {1}:
         return 1

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The schedule of stages that serve the rows of a result, as one kernel with a group for each row.
 
-The rows of softmax and of norms are reduced one or two times before their elements are computed.
-All stages run inside the loop over the rows, in shared memory: reductions in trees over the
-threads, element-wise stages dealt out over them. A short row is the work of one thread, in its own
-memory. What each row needs again, such as a factor of its channel, is computed again if that is
-little work.
+The rows of softmax and of norms are reduced once or twice before their elements are computed. All
+stages run inside the loop over the rows, in shared memory: reductions as trees over the threads,
+element-wise stages distributed over them. One thread computes a short row in registers. Operands
+shared by rows, such as a factor of a channel, are recomputed for each row if that is cheap.
 """
 
 from __future__ import annotations
@@ -41,63 +40,65 @@ _MOST_THREADS = 256
 _ELEMENTS = 4  # of a row for each thread
 _FEW_THREADS = 32  # a warp
 _GROUP_THREADS = 64  # shorter rows share a group
-_MOST_ROWS = 16  # of a group, where several threads do a row
-_MOST_EXTRA = 1.125  # of the work of all stages, where rows compute again what they share
+_MOST_ROWS = 16  # of a group, where several threads compute a row
+_MOST_EXTRA = 1.125  # of the work of all stages, with recomputation of shared operands
 
 
 @dataclass(frozen=True, slots=True)
 class RowTiles:
-    """The threads of a row, and the rows of a group, which must divide the innermost loop over rows
-    unless a row has one thread."""
+    """The threads of a row, and the rows of a group; unless a row has one thread, they must divide
+    the innermost loop over rows.
+    """
 
     threads: int
     rows: int = 1
 
 
 def row_producers(schedule: Schedule, block: str) -> list[str]:
-    """The stages before a block whose results it alone needs, in order; none is of an operator."""
+    """The producers that serve only a block, in order, without stages of operators."""
     order = [nest.name for nest in block_nests(schedule.fn)]
-    found: list[str] = []
+    producers: list[str] = []
     for name in reversed(order[: order.index(block)]):
         nest = block_nest(schedule.fn, name)
         buffers = written_buffers(nest.leaf.block)
         readers = {reader.name for reader in readers_of_any(leaves(schedule.fn), buffers)}
-        own = not buffers & set(schedule.fn.params) and OPERATOR not in nest.leaf.block.annotations
-        if own and nest.is_alone and readers and readers <= {block, *found}:
-            found.insert(0, name)
-    return found
+        is_internal = not buffers & set(schedule.fn.params) and OPERATOR not in nest.leaf.block.annotations
+        if is_internal and nest.is_alone and readers and readers <= {block, *producers}:
+            producers.insert(0, name)
+    return producers
 
 
 def row_loops(nest: BlockNest, producers: Sequence[BlockNest]) -> dict[str, int]:
-    """The spatial loops of a consumer along which all that it reads of its producers changes, and
-    for each the iterations after which it does: 4 if a row is read at `i // 4`."""
+    """The spatial loops along which all of a consumer's reads of its producers change, and the
+    period of each in iterations: 4 if a row is read at `i // 4`.
+    """
     made = {buffer for producer in producers for buffer in written_buffers(producer.leaf.block)}
-    found = {loop.var: 1 for loop in nest.loops_of("spatial") if loop.extent != 1}
+    periods = {loop.var: 1 for loop in nest.loops_of("spatial") if loop.extent != 1}
     for load in loads(nest.leaf.block):
         if load.buffer in made:
             steps = _steps_of(nest, load.indices)
-            found = {loop: max(step, steps[loop]) for loop, step in found.items() if loop in steps}
-    return {loop.var: found[loop.var] for loop in nest.loops if loop.var in found}
+            periods = {loop: max(step, steps[loop]) for loop, step in periods.items() if loop in steps}
+    return {loop.var: periods[loop.var] for loop in nest.loops if loop.var in periods}
 
 
 def _steps_of(nest: BlockNest, indices: Indices) -> dict[str, int]:
-    """The loops that indices depend on, and the iterations of each after which they change."""
-    found: dict[str, int] = {}
+    """The loops that indices depend on, and the period in iterations of each."""
+    periods: dict[str, int] = {}
     for term in (term for index in indices for term in nest.leaf.bound(index).terms):
         match term:
             case ir.Binary("floordiv", ir.Var(name), ir.Const(int(step))):
-                found.setdefault(name, step)
+                periods.setdefault(name, step)
             case _:
-                found |= dict.fromkeys(var_names(term), 1)
-    return found
+                periods |= dict.fromkeys(var_names(term), 1)
+    return periods
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowProblem(TileProblem):
-    """`rows` rows of `length` elements that `stages` stages pass over; the innermost loop over rows
+    """`rows` rows of `length` elements, processed by `stages` stages; the innermost loop over rows
     has `last` iterations. A row has `elements` results.
 
-    If one thread does a row, groups have `group_threads` by default.
+    If one thread computes a row, groups have `group_threads` threads by default.
     """
 
     operator: ClassVar[str] = "rows"
@@ -113,7 +114,7 @@ class RowProblem(TileProblem):
     def of(
         schedule: Schedule, block: str, limits: GridLimits, producers: Sequence[str], threads: int = THREADS
     ) -> RowProblem:
-        """Of a block and the stages before it."""
+        """The problem of a block and its producers."""
         nest, *stages = nests = [block_nest(schedule.fn, name) for name in (block, *producers)]
         steps = row_loops(nest, stages)
         counts = [nominal_extent(loop.extent) // steps[loop.var] for loop in nest.loops if loop.var in steps]
@@ -135,7 +136,7 @@ class RowProblem(TileProblem):
         """Threads for a few elements each; short rows share a group.
 
         Raises:
-            ScheduleError: one result has so many terms that several groups share them.
+            ScheduleError: a result has so many terms that several groups must share them.
         """
         rows, length = self.rows, self.length
         if self.elements == 1 and groups_of(rows, length) > 1:
@@ -148,7 +149,7 @@ class RowProblem(TileProblem):
 
     @property
     def values(self) -> Mapping[str, Iterable[int]]:
-        """Powers of two; a row of one thread stays one."""
+        """Powers of two; a row of one thread keeps one thread."""
         threads = powers(LANES, self.limits.threads)
         if self.default.threads == 1:
             return {"threads": (1,), "rows": threads}
@@ -159,7 +160,9 @@ class RowProblem(TileProblem):
         return tiles.threads * tiles.rows
 
     def fits(self, tiles: RowTiles) -> bool:
-        """Whether there is an element for most threads, and shared memory for half of a group."""
+        """Whether most threads have an element, and a group needs at most half of the shared
+        memory.
+        """
         if tiles.threads > max(self.length, self.default.threads):
             return False
         held = 0 if tiles.threads == 1 else self.stages * (self.length + tiles.threads) * self.itemsize * tiles.rows
@@ -169,92 +172,95 @@ class RowProblem(TileProblem):
 def schedule_rows(
     schedule: Schedule, block: str, tiles: RowTiles, producers: Sequence[str], shared_bytes: int = 1 << 30
 ) -> None:
-    """A group of threads for `tiles.rows` rows of a block and of the stages before it.
+    """Map `tiles.rows` rows of a block and of its producers to a group of threads.
 
     Raises:
-        ScheduleError: a row needs more than `shared_bytes`, or rows would repeat much work.
+        ScheduleError: a row needs more than `shared_bytes`, or rows would recompute too much.
     """
     before = _work(schedule, [block, *producers])
     elements = _work(schedule, [block])
-    place, own_row = _row_loop(schedule, block, tiles, producers)
+    place, row_of_group = _row_loop(schedule, block, tiles, producers)
     for name in reversed(producers):
         for buffer in written_buffers(block_nest(schedule.fn, name).leaf.block):
             schedule.set_scope(buffer, "shared" if tiles.threads > 1 else "local")
         schedule.compute_at(name, place)
-    padded = _work(schedule, [block]) / elements  # with threads past the last row
+    padded = _work(schedule, [block]) / elements  # includes threads past the last row
     _check_work(block, before, round(_work(schedule, [block, *producers]) / padded))
     if tiles.threads == 1:
         return
-    if own_row is not None:
-        schedule.bind(own_row, "threadIdx.y")  # now: stages inside it are those of one row
-    found = sum(_row_bytes(schedule, name, place) for name in producers) * tiles.rows
-    _check_bytes(block, found, shared_bytes)
+    if row_of_group is not None:
+        schedule.bind(row_of_group, "threadIdx.y")  # last, when all stages inside belong to one row
+    row_bytes = sum(_row_bytes(schedule, name, place) for name in producers) * tiles.rows
+    _check_bytes(block, row_bytes, shared_bytes)
     for name in [*producers, block]:
         _share_stage(schedule, name, place, tiles.threads)
 
 
 def _row_loop(schedule: Schedule, block: str, tiles: RowTiles, producers: Sequence[str]) -> tuple[str, str | None]:
-    """The loop inside which is one row, bound unless it is the second, that over a group's rows."""
+    """The loop around a row, bound to the grid unless it runs over the rows of a group, and that
+    loop over rows if any.
+    """
     nest = block_nest(schedule.fn, block)
     steps = row_loops(nest, [block_nest(schedule.fn, name) for name in producers])
     rows = [schedule.split(loop, factor=step)[0] if step > 1 else loop for loop, step in steps.items()]
     if not rows:
         rows = [schedule.split(nest.loops[0].var, factor=nest.loops[0].size)[0]]
-    rest = [loop for loop in schedule.loops(block) if loop not in rows]
-    schedule.reorder(*rows, *rest)
+    inner = [loop for loop in schedule.loops(block) if loop not in rows]
+    schedule.reorder(*rows, *inner)
     if tiles.threads == 1:
         return bind_threads(schedule, block, fuse_all(schedule, rows), tiles.rows), None
-    own_row = None
+    row_of_group = None
     if tiles.rows > 1:
         count = loop_extent(schedule, block, rows[-1])
         if count % tiles.rows:
             raise ScheduleError(f"rows of {block}: the rows of a group must divide {count}, got {tiles.rows}")
-        rows[-1], own_row = schedule.split(rows[-1], factor=tiles.rows)
+        rows[-1], row_of_group = schedule.split(rows[-1], factor=tiles.rows)
     row = fuse_all(schedule, rows)
     schedule.bind(row, "blockIdx.x")
-    return own_row or row, own_row
+    return row_of_group or row, row_of_group
 
 
 def _share_stage(schedule: Schedule, block: str, place: str, threads: int) -> None:
-    """Deal a stage of a row out over the threads."""
+    """Distribute a stage of a row over the threads."""
     nest = block_nest(schedule.fn, block)
     inside = set(loops_inside(schedule, block, place))
-    own = [loop for loop in nest.loops if loop.var in inside]
-    spatial = [loop.var for loop in nest.loops_of("spatial") if loop in own and loop.extent != 1]
-    reduced = [loop.var for loop in nest.loops_of("reduce") if loop in own]
+    inner = [loop for loop in nest.loops if loop.var in inside]
+    spatial = [loop.var for loop in nest.loops_of("spatial") if loop in inner and loop.extent != 1]
+    reduced = [loop.var for loop in nest.loops_of("reduce") if loop in inner]
     if spatial:
-        schedule.reorder(*spatial, *(loop.var for loop in own if loop.var not in spatial))
+        schedule.reorder(*spatial, *(loop.var for loop in inner if loop.var not in spatial))
         _share_elements(schedule, block, spatial, threads)
-    elif iteration_count([loop for loop in own if loop.var in reduced]) >= threads:  # else the first one
-        schedule.reorder(*(loop.var for loop in own if loop.var not in reduced), *reduced)
+    elif iteration_count([loop for loop in inner if loop.var in reduced]) >= threads:  # else the first one
+        schedule.reorder(*(loop.var for loop in inner if loop.var not in reduced), *reduced)
         schedule.thread_reduce(split_terms(schedule, fuse_all(schedule, reduced), threads), "threadIdx.x")
 
 
 def _share_elements(schedule: Schedule, block: str, loops: Sequence[str], threads: int) -> None:
-    """Deal the elements of a stage out over the threads: those of all loops, or of as many inner
-    ones as one range of elements covers what the stage reads."""
+    """Distribute the elements of a stage over the threads: over all of its loops, or over as many
+    inner loops as possible.
+    """
     for first in range(len(loops)):
         if attempt(schedule, partial(_share_loops, schedule, loops[first:], threads)):
             return
-    raise ScheduleError(f"rows of {block}: a loop of a row must be dealt out over threads, got {', '.join(loops)}")
+    raise ScheduleError(f"rows of {block}: a loop of a row must be distributed over threads, got {', '.join(loops)}")
 
 
 def _share_loops(schedule: Schedule, loops: Sequence[str], threads: int) -> None:
-    """Deal the iterations of nested loops out over the threads."""
+    """Distribute the iterations of nested loops over the threads."""
     _, share = schedule.split(fuse_all(schedule, loops), factor=threads)
     schedule.bind(share, "threadIdx.x")
 
 
-# --- what a row costs -----------------------------------------------------------------------------
+# --- the cost of a row ----------------------------------------------------------------------------
 
 
 def _work(schedule: Schedule, blocks: Sequence[str]) -> int:
-    """The iterations of some blocks."""
+    """The iterations of several blocks."""
     return sum(iteration_count(block_nest(schedule.fn, name).leaf.loops) for name in blocks)
 
 
 def _check_work(block: str, before: int, after: int) -> None:
-    """Refuse rows that compute again much of what they share."""
+    """Refuse rows that recompute too much."""
     if after > _MOST_EXTRA * before:
         rule = f"the stages inside must have at most {_MOST_EXTRA} of {before} iterations"
         raise ScheduleError(f"rows of {block}: {rule}, got {after}")
@@ -269,7 +275,7 @@ def _row_bytes(schedule: Schedule, block: str, place: str) -> int:
     return elements * sum(storage_dtype(dtype).itemsize for dtype in dtypes)
 
 
-def _check_bytes(block: str, found: int, most: int) -> None:
+def _check_bytes(block: str, size: int, most: int) -> None:
     """Refuse rows beyond the shared memory of a group."""
-    if found > most:
-        raise ScheduleError(f"rows of {block}: a group must need at most {most} bytes of shared memory, got {found}")
+    if size > most:
+        raise ScheduleError(f"rows of {block}: a group must need at most {most} bytes of shared memory, got {size}")

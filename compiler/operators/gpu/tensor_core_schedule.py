@@ -2,10 +2,10 @@
 """The schedule of a matrix product for tensor cores: shared tiles, sums in the registers of warps.
 
 A block of up to 8 warps computes a tile of the result of up to 128 x 128 elements, each warp a part
-of it as fragments of 16 x 8. Step by step over the terms, all threads fetch the tiles of both
-operands into shared memory in vectors of 16 bytes. The rows of a tile are an odd number of vectors
-apart, so that neither the vectors that eight lanes store nor the eight rows that they load share a
-bank.
+of it as fragments of 16 x 8. In each step over the reduction axis, all threads fetch the tiles of
+both operands into shared memory in vectors of 16 bytes. The row stride of a tile is an odd number
+of vectors, which avoids bank conflicts both when eight lanes store vectors and when they load eight
+rows.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from vdla.compiler.target import GridLimits
 from vdla.compiler.tensorize import LANES, Intrinsic, TensorizeError
 
 VECTOR_BYTES = 16
-_PHASE = 8  # lanes whose vectors of 16 bytes pass the banks together
+_PHASE = 8  # lanes whose vectors of 16 bytes access the banks together
 _MOST_SUMS = 128  # of a thread, in registers: a product of 64 x 64 for each warp spills nothing
 _STEP_BYTES = 64  # of a row of terms in shared memory
 
 
 @dataclass(frozen=True, slots=True)
 class TensorCoreTiles:
-    """The rows and columns of the result of a block, the terms of a step, and the rows and columns
-    of each warp."""
+    """The rows and columns of the result of a thread block, the terms of a step, and the rows and
+    columns of each warp.
+    """
 
     rows: int
     columns: int
@@ -67,13 +68,14 @@ def _padded(length: int, lanes: int) -> int:
 
 
 _TILES = ((128, 128, 64, 32), (128, 64, 32, 32), (64, 64, 32, 32), (32, 32, 16, 16), (16, 16, 16, 8))
-"""Rows and columns of a block and of a warp, largest first: each element in shared memory then
-serves more products."""
+"""Rows and columns of a block and of a warp, largest first, for more reuse of each element in
+shared memory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorCoreOperands:
-    """The operands of a product, `b` by rows of terms or of columns, and the step of a warp."""
+    """The operands of a product, `b` with rows of terms or of columns, and the step of a warp."""
 
     a: str
     b: str
@@ -82,10 +84,10 @@ class TensorCoreOperands:
 
 
 def schedule_tensor_cores(schedule: Schedule, block: str, tiles: TensorCoreTiles) -> None:
-    """Tile the product that a block sums for tensor cores; outer dimensions are a batch.
+    """Tile the product of a block for tensor cores; outer dimensions are batch dimensions.
 
     Raises:
-        ScheduleError: tiles do not divide the extents, or tensor cores compute no such product.
+        ScheduleError: tiles do not divide the extents, or tensor cores cannot compute the product.
     """
     operands = tensor_core_operands(schedule, block)
     leaf = block_nest(schedule.fn, block).leaf
@@ -107,7 +109,7 @@ def schedule_tensor_cores(schedule: Schedule, block: str, tiles: TensorCoreTiles
 
 @dataclass(frozen=True, kw_only=True)
 class TensorCoreProblem(TileProblem):
-    """A product of [rows, terms] and [terms, columns], `batch` times."""
+    """`batch` products of [rows, terms] and [terms, columns]."""
 
     operator: ClassVar[str] = "tensor_cores"
     block: str
@@ -119,7 +121,7 @@ class TensorCoreProblem(TileProblem):
 
     @staticmethod
     def of(schedule: Schedule, block: str, limits: GridLimits) -> TensorCoreProblem:
-        """Of the block that sums.
+        """The problem of the block of sums.
 
         Raises:
             ScheduleError: it sums no product of two operands, or tensor cores lack the types.
@@ -139,7 +141,7 @@ class TensorCoreProblem(TileProblem):
 
     @cached_property
     def default(self) -> TensorCoreTiles:
-        """The largest tiles that divide the product and that a device holds.
+        """The largest tiles that divide the product and fit the device.
 
         Raises:
             ScheduleError: there are none.
@@ -168,14 +170,14 @@ class TensorCoreProblem(TileProblem):
         return {"rows": powers(rows, 256), "columns": powers(2 * columns, 256), "depth": powers(terms, 128), **warp}
 
     def fits(self, tiles: TensorCoreTiles) -> bool:
-        """Whether tiles divide the product, warps those of a block, and sums have registers."""
+        """Whether tiles divide the product, warps divide tiles, and the sums fit registers."""
         whole = (self.rows, self.columns, self.terms, tiles.rows, tiles.columns)
         if any(extent % size for extent, size in zip(whole, astuple(tiles), strict=True)):
             return False
         return self.sums(tiles) <= _MOST_SUMS and self.holds(tiles, self.shared_bytes(tiles))
 
     def sums(self, tiles: TensorCoreTiles) -> int:
-        """Of a thread."""
+        """The sums of a thread."""
         return tiles.warp_rows * tiles.warp_columns // LANES
 
     def shared_bytes(self, tiles: TensorCoreTiles) -> int:
@@ -184,8 +186,7 @@ class TensorCoreProblem(TileProblem):
 
 
 def tensor_core_operands(schedule: Schedule, block: str) -> TensorCoreOperands:
-    """The operands of the product that a block sums: the first has its rows, the second its
-    columns.
+    """The operands of the product of a block: the first has the rows, the second the columns.
 
     Raises:
         ScheduleError: it sums no product of two operands, or tensor cores lack the types.
@@ -202,13 +203,13 @@ def tensor_core_operands(schedule: Schedule, block: str) -> TensorCoreOperands:
     column = ir.Var(spatial[-1])
     a, b = sorted(read, key=lambda load: column in load.indices)
     rows = RowsOfB.TERMS if b.indices[-1] == column else RowsOfB.COLUMNS
-    found = {schedule.fn.buffers[load.buffer].dtype for load in read}
+    dtypes = {schedule.fn.buffers[load.buffer].dtype for load in read}
     sums = schedule.fn.buffers[store.buffer].dtype
-    if found not in ({dtype} for dtype, own in SUMS.items() if own == sums):
-        known = ", ".join(f"{dtype} summed in {own}" for dtype, own in SUMS.items())
-        rule = f"operands must be {known}, got {' and '.join(sorted(found))} summed in {sums}"
+    if dtypes not in ({dtype} for dtype, sum_dtype in SUMS.items() if sum_dtype == sums):
+        known = ", ".join(f"{dtype} summed in {sum_dtype}" for dtype, sum_dtype in SUMS.items())
+        rule = f"operands must be {known}, got {' and '.join(sorted(dtypes))} summed in {sums}"
         raise ScheduleError(f"tensor cores for {block}: {rule}")
-    return TensorCoreOperands(a.buffer, b.buffer, rows, mma(found.pop(), rows))
+    return TensorCoreOperands(a.buffer, b.buffer, rows, mma(dtypes.pop(), rows))
 
 
 def _extents(schedule: Schedule, block: str) -> tuple[int, int, int]:
@@ -218,7 +219,7 @@ def _extents(schedule: Schedule, block: str) -> tuple[int, int, int]:
 
 
 def _check_divides(schedule: Schedule, block: str, step: Intrinsic, tiles: TensorCoreTiles) -> None:
-    """Refuse tiles that do not divide the product, or that steps of warps do not."""
+    """Refuse tiles that do not divide the product, or that are not a multiple of a warp's step."""
     (rows, terms), (_, columns) = step.fragments["a"].shape, step.fragments["c"].shape
     sizes = zip(
         ("rows", "columns", "depth", "warp_rows", "warp_columns"),
@@ -234,22 +235,22 @@ def _check_divides(schedule: Schedule, block: str, step: Intrinsic, tiles: Tenso
 
 
 def _levels(schedule: Schedule, loop: str, extents: tuple[int, int, int]) -> tuple[str, str, str, str]:
-    """A loop over blocks, over warps, over fragments and inside one, of these extents."""
-    block, rest = schedule.split(loop, factor=extents[0])
-    warp, rest = schedule.split(rest, factor=extents[1])
-    part, own = schedule.split(rest, factor=extents[2])
-    return block, warp, part, own
+    """Split a loop over blocks, warps, fragments and their elements, of these extents."""
+    block, inner = schedule.split(loop, factor=extents[0])
+    warp, inner = schedule.split(inner, factor=extents[1])
+    part, element = schedule.split(inner, factor=extents[2])
+    return block, warp, part, element
 
 
 def _split_result(schedule: Schedule, result: str, tiles: TensorCoreTiles, step: Intrinsic) -> str:
-    """The result over blocks, warps and their fragments; the innermost loop over warps."""
+    """Split the result over blocks, warps and fragments; the innermost loop over warps."""
     *batch, row, column = [loop.var for loop in block_nest(schedule.fn, result).leaf.loops]
     split = (
         _levels(schedule, row, (tiles.rows, tiles.warp_rows, step.fragments["c"].shape[0])),
         _levels(schedule, column, (tiles.columns, tiles.warp_columns, step.fragments["c"].shape[1])),
     )
-    blocks, warps, parts, own = zip(*split, strict=True)
-    schedule.reorder(*batch, *blocks, *warps, *parts, *own)
+    blocks, warps, parts, elements = zip(*split, strict=True)
+    schedule.reorder(*batch, *blocks, *warps, *parts, *elements)
     if batch:
         schedule.bind(schedule.fuse(*batch) if len(batch) > 1 else batch[0], "blockIdx.z")
     axes = ("blockIdx.y", "blockIdx.x", "threadIdx.z", "threadIdx.y")
@@ -257,29 +258,30 @@ def _split_result(schedule: Schedule, result: str, tiles: TensorCoreTiles, step:
         schedule.bind(loop, axis)
     for loop in parts:
         schedule.unroll(loop)
-    schedule.vectorize(own[1])
+    schedule.vectorize(elements[1])
     return warps[1]
 
 
 def _split_sums(schedule: Schedule, block: str, step: Intrinsic, depth: int) -> str:
-    """The terms in steps of shared tiles, then of instructions, around the fragments of a warp; the
-    loop over the steps."""
+    """Split the terms into steps of shared tiles, then of instructions, around the fragments of a
+    warp; the loop over the steps.
+    """
     row, column, term = schedule.loops(block)[-3:]
-    outer, rest = schedule.split(term, factor=depth)
-    part, inner = schedule.split(rest, factor=step.fragments["a"].shape[1])
+    outer, terms = schedule.split(term, factor=depth)
+    part, inner = schedule.split(terms, factor=step.fragments["a"].shape[1])
     shape = step.fragments["c"].shape
-    tiles, own = zip(
+    tiles, elements = zip(
         *(schedule.split(loop, factor=n) for loop, n in zip((row, column), shape, strict=True)), strict=True
     )
-    schedule.reorder(outer, part, *tiles, *own, inner)
+    schedule.reorder(outer, part, *tiles, *elements, inner)
     for loop in (part, *tiles):
         schedule.unroll(loop)
     return outer
 
 
 def _fetch(schedule: Schedule, block: str, operand: str, step: str, tiles: TensorCoreTiles) -> None:
-    """Copy the tile of an operand to shared memory in `step`, twice in turn, in vectors of 16 bytes
-    dealt out over all threads.
+    """Copy the tile of an operand to shared memory in `step`, double-buffered, in vectors of 16
+    bytes distributed over all threads.
 
     Where a row has fewer than eight vectors, neighbouring lanes store to neighbouring rows.
     """
@@ -297,8 +299,8 @@ def _fetch(schedule: Schedule, block: str, operand: str, step: str, tiles: Tenso
     else:
         fetch = schedule.fuse(row, vector)
     _, fetch = schedule.split(fetch, factor=tiles.threads)
-    z, rest = schedule.split(fetch, factor=tiles.warps[1] * LANES)
-    y, x = schedule.split(rest, factor=LANES)
+    z, thread = schedule.split(fetch, factor=tiles.warps[1] * LANES)
+    y, x = schedule.split(thread, factor=LANES)
     for loop, axis in ((z, "threadIdx.z"), (y, "threadIdx.y"), (x, "threadIdx.x")):
         schedule.bind(loop, axis)
     schedule.storage_align(tile, len(schedule.fn.buffers[tile].shape) - 2, 2 * lanes, lanes)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the schedule of a block on a grid chooses: tiles, of all that are legal for a device.
+"""The choice of tiles for the schedule of a block on a grid, among all that are legal for a device.
 
-A schedule asks `TileChoices` for the tiles of a block, and says what they cut up: a `TileProblem`.
-It has the tiles that are taken by default, and all others as values of each of their fields with a
-rule which of them fit. The answer is the default, or the tiles that were given for the block; the
-tuner's space is what was asked.
+A schedule asks `TileChoices` for the tiles of a block, with a `TileProblem`: the default tiles, and
+the values of each field of tiles with a rule of which combinations fit. The answer is the default,
+or the tiles given for the block; the recorded problems are the tuner's space.
 """
 
 from __future__ import annotations
@@ -23,14 +22,12 @@ from vdla.compiler.tensorize import LANES
 Tiles = Any
 """One of the dataclasses of tiles of the schedules."""
 _MOST_SUMS = 64  # of a thread, in registers
-_MOST_WASTE = 1.5  # elements that tiles cover, over those that there are
+_MOST_WASTE = 1.5  # covered elements over elements of the result
 
 
 @dataclass(frozen=True, kw_only=True)
 class TileProblem(ABC):
-    """What the tiles of a block cut up: `iterations` of its loops, on elements of `itemsize` bytes,
-    for a device.
-    """
+    """The block to tile: `iterations` of its loops, elements of `itemsize` bytes, the device."""
 
     operator: ClassVar[str]
     limits: GridLimits
@@ -40,10 +37,10 @@ class TileProblem(ABC):
     @property
     @abstractmethod
     def default(self) -> Tiles:
-        """What is taken without tuning.
+        """The tiles without tuning.
 
         Raises:
-            ScheduleError: another kind of schedule is better, or no tiles fit.
+            ScheduleError: another kind of schedule is faster, or no tiles fit.
         """
 
     @property
@@ -53,11 +50,11 @@ class TileProblem(ABC):
 
     @abstractmethod
     def fits(self, tiles: Tiles) -> bool:
-        """Whether the schedule takes tiles, and the device holds what they need."""
+        """Whether tiles are legal for the schedule and fit the device."""
 
     @staticmethod
     def facts(nest: BlockNest, limits: GridLimits) -> dict[str, Any]:
-        """The fields of all problems, of the nest of a block."""
+        """The fields common to all problems, for the nest of a block."""
         iterations = iteration_count(nest.leaf.loops)
         return {"limits": limits, "iterations": iterations, "itemsize": nest.element_bytes}
 
@@ -66,46 +63,48 @@ class TileProblem(ABC):
         return prod(tiles.threads.values()) if isinstance(tiles.threads, dict) else int(tiles.threads)
 
     def holds(self, tiles: Tiles, shared_bytes: int = 0) -> bool:
-        """Whether a group fits the device, and has a warp, or as many threads as by default."""
+        """Whether a group fits the device, and has at least a warp or the default number of
+        threads.
+        """
         fewest, threads = min(self.threads(self.default), LANES), self.threads(tiles)
         return fewest <= threads <= self.limits.threads and shared_bytes <= self.limits.shared_bytes
 
     def holds_image(self, tiles: Tiles, extents: Sequence[int], sums: int, shared_bytes: int) -> bool:
-        """Whether threads divide a tile of rows and columns, a thread has registers for its sums,
-        and tiles are not mostly outside of the extents, or no more than by default.
+        """Whether threads divide a tile of rows and columns, the sums of a thread fit registers,
+        and tiles waste little outside the extents, or no more than the default.
         """
         if tiles.rows % tiles.thread_rows or tiles.columns % tiles.thread_columns or sums > _MOST_SUMS:
             return False
         least, waste = (
-            prod(padded_extent(n, tile) / n for n, tile in zip(extents, (each.rows, each.columns), strict=True))
-            for each in (self.default, tiles)
+            prod(padded_extent(n, tile) / n for n, tile in zip(extents, (sizes.rows, sizes.columns), strict=True))
+            for sizes in (self.default, tiles)
         )
         return waste <= max(_MOST_WASTE, least) and self.holds(tiles, shared_bytes)
 
 
 @dataclass(slots=True)
 class TileChoices:
-    """Tiles by the name of a block: those that were given, and those that were taken; `asked` are
-    the problems.
+    """Tiles by block name: the given ones, and the `selection` of the schedule; `asked` are the
+    problems.
     """
 
     given: Mapping[str, Tiles]
-    taken: dict[str, Tiles] = field(default_factory=dict)
+    selection: dict[str, Tiles] = field(default_factory=dict)
     asked: dict[str, TileProblem] = field(default_factory=dict)
 
     def tiles(self, block: str, problem: TileProblem) -> Tiles:
         """The given tiles of a block if they are for its schedule, else the default ones."""
         given, default = self.given.get(block), problem.default
         self.asked[block] = problem
-        self.taken[block] = given if type(given) is type(default) else default
-        return self.taken[block]
+        self.selection[block] = given if type(given) is type(default) else default
+        return self.selection[block]
 
-    def check_all_taken(self) -> None:
-        """ScheduleError unless all given tiles were legal."""
+    def check_given(self) -> None:
+        """Raise a ScheduleError unless all given tiles were legal."""
         for block, tiles in self.given.items():
-            if self.taken.get(block) != tiles:
-                taken = self.taken.get(block, "no tiles")
-                raise ScheduleError(f"grid schedule of {block}: tiles must be legal there, got {tiles}, not {taken}")
+            if self.selection.get(block) != tiles:
+                selected = self.selection.get(block, "no tiles")
+                raise ScheduleError(f"grid schedule of {block}: tiles must be legal, got {tiles}, not {selected}")
 
 
 def padded_extent(extent: int, tile: int) -> int:
@@ -114,7 +113,7 @@ def padded_extent(extent: int, tile: int) -> int:
 
 
 def powers(least: int, most: int) -> tuple[int, ...]:
-    """The powers of two from `least`, which is one, to `most`."""
+    """The powers of two from `least`, itself a power, to `most`."""
     return tuple(least << n for n in range((most // least).bit_length()))
 
 

@@ -29,8 +29,8 @@ from vdla.hardware.program import Program
 class ChainStep:
     """One operator of a chain.
 
-    `tensors` maps parameters of its program (data, other, output) to tensors of the chain; those
-    that it leaves out, such as weight and scale, are `name.parameter`.
+    `tensors` maps parameters of its program (data, other, output) to tensors of the chain; other
+    parameters, such as weight and scale, are named `name.parameter`.
     """
 
     name: str
@@ -46,20 +46,20 @@ class ChainStep:
 class Chain:
     """Operators that run as one program; `outputs` are the tensors that the host reads.
 
-    A tensor that no step writes is an input of the program, or a weight of it where it is the
-    weight or scale of its steps. Intermediate tensors are scratch, which the device allocates. The
-    packed layouts of a tensor must agree between its writer and its readers: where block_in and
-    block_out differ, a convolution cannot read another one's results.
+    A tensor that no step writes is an input of the program, or one of its weights if steps read it
+    as weight or scale. Intermediate tensors are scratch, which the device allocates. The packed
+    layouts of a tensor must agree between its writer and its readers: where block_in and block_out
+    differ, a convolution cannot read another one's results.
 
     Operators made with `chained=True` choose tiles that leave room for their neighbours.
 
-    `joined` maps a whole to its parts, which lie behind one another in it: tensors that steps
-    write, or other wholes.
+    `joined` maps a whole tensor to the parts concatenated in it: tensors that steps write, or other
+    wholes.
 
     Raises:
         TemplateError: names of steps are not unique, or an operator is for another machine.
         LoweringError: a tensor is read before it is written, written twice, never used, or packed
-            in two ways; a part is an output, or in two wholes.
+        in two layouts; a part is an output, or in two wholes.
     """
 
     config: Config
@@ -101,7 +101,7 @@ class Chain:
         raise TemplateError(f"{self.name}: step must be one of {choices}, got {name}")
 
     def pack_input(self, tensor: str, array: Array) -> dict[str, Array]:
-        """The program's array of an input, by tensor, from the plain activations."""
+        """The packed array of an input, by tensor name, from plain activations."""
         for step in self.steps:
             for parameter in step.operator.function.params:
                 if step.tensor(parameter) == tensor and parameter not in (WEIGHT, SCALE, OUTPUT):
@@ -109,10 +109,12 @@ class Chain:
         raise TemplateError(f"{self.name}: input must be activations of a step, got {tensor}")
 
     def pack_constants(self, step: str, *operands: Any, **named: Any) -> dict[str, Array]:  # noqa: ANN401
-        """The program's arrays from what `pack` of the step's operator takes after activations."""
-        found = self.step(step)
-        packed = found.operator.pack_constants(*operands, **named)
-        return {found.tensor(name): array for name, array in packed.items()}
+        """The packed constants of a step; `operands` are the arguments of its operator's `pack`
+        after activations.
+        """
+        owner = self.step(step)
+        packed = owner.operator.pack_constants(*operands, **named)
+        return {owner.tensor(name): array for name, array in packed.items()}
 
     def unpack(self, tensor: str, outputs: Mapping[str, Array]) -> Array:
         """The plain array of an output of the chain, from the outputs of a run."""

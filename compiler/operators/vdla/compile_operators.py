@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of many operators: equal calls once, cached by content, on all processors.
+"""Programs of many operators, compiled once for equal calls, in parallel, with a cache by content.
 
     compile_operators([TemplateCall(conv2d, config, {"height": 14, ...}), ...])
 
 The name of a cached program is a hash of the compiler's sources, the machine and the options, so an
-entry is never stale. A damaged entry is compiled again; without a cache folder, compilation takes
-longer.
+entry is never stale. A damaged entry is compiled again.
 """
 
 from __future__ import annotations
@@ -43,20 +42,20 @@ class TemplateCall:
 def compile_operators(
     calls: Sequence[TemplateCall], *, cached: bool = True, workers: int | None = None
 ) -> list[Program]:
-    """The programs of the operators, in order; they do not depend on `cached` and `workers`.
+    """The programs of the operators, in order, independent of `cached` and `workers`.
 
-    `cached` takes programs from the user's cache if the same operator was compiled before.
-    `workers` is the number of processes, by default one a processor.
+    `cached` reuses programs of the user's cache. `workers` is the number of processes, by default
+    one a processor.
 
     Raises:
-        TemplateError: a call is none, or its options are wrong; and whatever compilation raises, of
-            the first call that fails.
+        TemplateError: a call is not a TemplateCall, or its options are wrong. Errors of compilation
+        are those of the first failing call.
     """
     for call in calls:
         if not isinstance(call, TemplateCall):
             raise TemplateError(f"compile_operators: calls must be TemplateCalls, got {call!r}")
     names = [_name(call) for call in calls]
-    known = {name: found for name in dict.fromkeys(names) if cached and (found := _read(name)) is not None}
+    known = {name: program for name in dict.fromkeys(names) if cached and (program := _read(name)) is not None}
     missing = {name: call for name, call in zip(names, calls, strict=True) if name not in known}
     for name, content in zip(missing, parallel_map(_compiled, list(missing.values()), workers), strict=True):
         known[name] = Program.from_bytes(content, name)
@@ -73,7 +72,7 @@ def _compiled(call: TemplateCall) -> bytes:
 
 
 def _name(call: TemplateCall) -> str:
-    """A hash of all that the program depends on."""
+    """A hash of everything that determines the program."""
     template = f"{call.template.__module__}.{call.template.__qualname__}"
     machine = json.dumps(call.config.to_dict(), sort_keys=True)
     options = repr(sorted(call.options.items()))

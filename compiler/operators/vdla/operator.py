@@ -9,13 +9,13 @@ upper-case letter is a dimension, a number with the letter in lower case a block
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import MISSING, Field, dataclass, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from functools import cached_property
 from inspect import Parameter, Signature
-from typing import Any, Concatenate, ParamSpec, Protocol, cast
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -33,27 +33,28 @@ from vdla.support.errors import Error
 from vdla.support.html_repr import shown_by
 from vdla.support.integers import to_python
 from vdla.support.suggest import did_you_mean
+from vdla.support.window import Window
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A layout by name, and its dimensions as the program's tensors describe them.
 
-    With `gaps`, sections of channels are not whole blocks, and have padding between them. A layout
-    that `holds_patches` has the elements of a window of the image in the place of its channels.
+    With `gaps`, sections of channels do not fill whole blocks, and are padded. A layout of
+    `patches` has the elements of this window of the image as channels.
     """
 
     name: str
     dimensions: str
     gaps: bool = False
-    holds_patches: bool = False
+    patches: Window | None = None
 
     def __str__(self) -> str:
         return self.name
 
 
 def in_sections(layout: Layout, at: int, *, gaps: bool = False) -> Layout:
-    """The layout with a dimension G of sections of channels, of this place: 1 behind a batch."""
+    """The layout with a dimension G of sections of channels at `place`: 1 behind a batch."""
     sides = layout.dimensions.split(", ")
     dimensions = ", ".join([*sides[:at], "sections", *sides[at:]])
     return replace(layout, name=f"{layout.name[:at]}G{layout.name[at:]}", dimensions=dimensions, gaps=gaps)
@@ -83,12 +84,11 @@ class Operator:
 
     `pack(...)` converts plain arrays (NCHW activations, OIHW weights, a bias and a real multiplier
     for each channel) to the program's inputs by name; `unpack` converts its outputs back.
-    `pack_inputs` takes the activations alone and `pack_constants` all that `pack` takes after them:
-    `pack` gives both. `layouts`
-    has the layout of each tensor. `macs` counts the multiply-accumulates of the definition, without
-    padding. `problem` is what its tiles cut up, and `timed` the same with all that takes cycles;
-    `tiling` is the chosen one, which `description` names, and `with_tiles` gives the operator with
-    another one that fits.
+    `pack_inputs` converts only the activations and `pack_constants` the other arguments of `pack`.
+    `layouts` has the layout of each tensor. `macs` counts the multiply-accumulates of the
+    definition, without padding. `problem` is the problem of the tiling search, and `timed` the one
+    that estimates cycles; `tiling` is the chosen tiling, shown by `description`, and `with_tiles`
+    gives the operator with another one.
     """
 
     name: str
@@ -119,14 +119,14 @@ class Operator:
 
     @cached_property
     def estimated_cycles(self) -> float:
-        """Cycles of the program alone, by the coarse run that the search for tiles ranks with."""
+        """Estimated cycles of the program alone, by the coarse run of the tiling search."""
         return float(timeline(self.config, self.timed, Candidates.of(self.tiling))[0])
 
     @property
     def estimate_error(self) -> float:
-        """The factor by which the cycles may be more or less than estimated, infinite if unknown.
+        """The error of the estimated cycles as a factor, infinite if unknown.
 
-        Programs of few cycles are dominated by what the coarse run leaves out, and it is wrong
+        Short programs are dominated by overheads that the coarse run ignores, and the run is wrong
         where bursts cannot keep the memory busy (`waits_for_memory`).
         """
         if waits_for_memory(self.config):
@@ -144,14 +144,14 @@ Options = ParamSpec("Options")
 _shared: ContextVar[dict[Hashable, Operator] | None] = ContextVar("_shared", default=None)
 
 OptionChooser = Callable[[Callable[..., Operator], Config, Mapping[str, Any]], Mapping[str, Any]]
-"""For a call of a template, options to add or to replace, such as the tiles."""
+"""Maps a call of a template to options to add or replace, such as the tiles."""
 
 _chooser: ContextVar[OptionChooser | None] = ContextVar("_chooser", default=None)
 
 
 @contextmanager
 def chosen_options(chooser: OptionChooser | None) -> Iterator[None]:
-    """A context in which every call of a template gets the options that `chooser` gives for it."""
+    """A context in which `chooser` adds options to every call of a template."""
     token = _chooser.set(chooser)
     try:
         yield
@@ -161,9 +161,9 @@ def chosen_options(chooser: OptionChooser | None) -> Iterator[None]:
 
 @contextmanager
 def shared_operators() -> Iterator[None]:
-    """A context in which equal calls of templates give one operator, so that it is lowered once.
+    """A context in which equal calls of templates share an operator, which is lowered once.
 
-    A context inside another shares with it.
+    Nested contexts share operators.
     """
     known = _shared.get()
     token = _shared.set({} if known is None else known)
@@ -174,21 +174,32 @@ def shared_operators() -> Iterator[None]:
 
 
 class OperatorForm(Protocol):
-    """The options of a template, a dataclass."""
+    """A template: a dataclass whose fields are the machine and then the options.
+
+    Fields that the constructor does not take are no options, nor are those that begin with an
+    underscore, which an option's value decides.
+    """
 
     def operator(self) -> Operator:
-        """The operator of the options."""
+        """The operator with these options."""
+
+
+def choice(*words: str, default: object = MISSING) -> Any:  # noqa: ANN401  as `field` does
+    """A field of a form that is one of a few words."""
+    return field(default=default, metadata={"words": words})
 
 
 def template(
-    name: str, form: Callable[Concatenate[Config, Options], OperatorForm], options: Sequence[str]
+    name: str, form: Callable[Concatenate[Config, Options], OperatorForm]
 ) -> Callable[Concatenate[Config, Options], Operator]:
-    """A function from some of the options of a form to an operator, which checks their names and
-    accepts NumPy scalars.
+    """A function from the options of a form to an operator; it checks option names and accepts
+    NumPy scalars.
     """
     declared: Any = form
-    known = {option.name: option for option in fields(declared)}
-    parameters = [_parameter(known[option]) for option in options]
+    declared_options = _options(declared)
+    parameters = [_parameter(option) for option in declared_options]
+    options = [parameter.name for parameter in parameters]
+    choices = {option.name: option.metadata["words"] for option in declared_options if "words" in option.metadata}
     required = [parameter.name for parameter in parameters if parameter.default is Parameter.empty]
 
     def checked(config: Config, *words: Options.args, **given: Options.kwargs) -> Operator:
@@ -212,7 +223,12 @@ def template(
     def applied(config: Config, given: Mapping[str, Any]) -> Operator:
         chooser = _chooser.get()
         more = {} if chooser is None else chooser(checked, config, given)
-        made: Operator = declared(config, **{**given, **more}).operator()
+        filled = declared(config, **{**given, **more})
+        for option, words in choices.items():
+            if getattr(filled, option) not in words:
+                rule = f"{option} must be {', '.join(words[:-1])} or {words[-1]}"
+                raise TemplateError(f"{filled.name or name}: {rule}, got {getattr(filled, option)!r}")
+        made: Operator = filled.operator()
         return replace(made, origin=OperatorOrigin(checked, given))
 
     function: Any = checked
@@ -223,9 +239,18 @@ def template(
     return cast("Callable[Concatenate[Config, Options], Operator]", function)
 
 
+def _options(form: type[Any]) -> list[Field[Any]]:
+    """The options of a form: those without a default, others of its own, those of all forms."""
+    root = next(base for base in reversed(form.__mro__) if is_dataclass(base))
+    shared = {option.name for option in fields(root)}
+    options = [option for option in fields(form) if option.init and option.name[0] != "_" and option.kw_only]
+    return sorted(options, key=lambda option: (option.default is not MISSING, option.name in shared))
+
+
 def _parameter(option: Field[Any]) -> Parameter:
     default = Parameter.empty if option.default is MISSING else option.default
-    return Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=option.type)
+    annotation = Literal[option.metadata["words"]] if "words" in option.metadata else option.type
+    return Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _is_hashable(key: object) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of stages and parameters by which the templates' schedule finds them.
+"""The names of stages and parameters by which the schedule of templates identifies them.
 
 A template computes its sums from windows of the input, and its results from the sums.
 """
@@ -12,7 +12,7 @@ Role = NewType("Role", str)
 
 # Parameters: tensors of the program.
 DATA = Role("data")
-OTHER = Role("other")  # a second activation
+SECOND = Role("other")  # a second activation
 WEIGHT = Role("weight")
 SCALE = Role("scale")
 OUTPUT = Role("output")

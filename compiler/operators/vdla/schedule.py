@@ -9,8 +9,8 @@
                 for y, x: for ci, ky, kx: accumulate; in the last chunk: requantise
                 in the last chunk: store
 
-`by_blocks` adds an input block at a time, whose part of the window and of the weights is loaded
-first:
+`by_blocks` accumulates one input block at a time, just after loading its part of the window and of
+the weights:
 
             for output block in the group, input block in the chunk:
                 for the first output block: load the window; load the weights
@@ -38,8 +38,8 @@ _ENTRY_AXES = ("vb", "vo", "vi")
 
 @dataclass(frozen=True, slots=True)
 class TileAxes:
-    """The axes of the sums by their part: a tile loop is over each, `sections` and `batches` may
-    be several.
+    """The axes of the sums by role, one tile loop for each; there may be several `sections` and
+    `batches`.
     """
 
     sections: tuple[str, ...]
@@ -52,10 +52,10 @@ class TileAxes:
 
 @dataclass(frozen=True, slots=True)
 class TileIntrinsics:
-    """What the stages are tensorized with: `windows` of the input are loaded, `before` are stages
-    in the accumulator that the sums read, in order, and `weights` has the parameter that is loaded
-    as weights, if there is one. `results` sends finished sums to the output buffer. `tables` are
-    loaded once: the stage that reads one, the parameter, the load.
+    """The intrinsics of the stages: `windows` load the input, `before` are stages in the
+    accumulator that the sums read, in order, and `weights` has the parameter loaded as weights, if
+    any. `results` sends finished sums to the output buffer. `tables` are loaded once: the reading
+    stage, the parameter, the load.
     """
 
     windows: Mapping[str, Intrinsic]
@@ -73,8 +73,8 @@ class TileIntrinsics:
 
 @dataclass(frozen=True, slots=True)
 class StagedFunction:
-    """A function before tiles are chosen: each stage is in the memory where its intrinsic computes
-    it, and `weights` copies weights to the chip, if there are any; `tables` copy tables.
+    """A function before tiling: each stage is in the memory of its intrinsic; `weights` copies
+    weights to the chip, if any, and `tables` copy tables.
     """
 
     fn: ir.Function
@@ -98,7 +98,7 @@ class StagedFunction:
 
 
 def _first(fn: ir.Function, stages: Collection[str]) -> ir.Function:
-    """The function with these stages, which read nothing but inputs, before all others."""
+    """The function with these stages, which read only inputs, before all others."""
     if not stages:
         return fn
     computing = [{part.name for part in ir.walk(stmt) if isinstance(part, ir.Block)} for stmt in ir.children(fn.body)]
@@ -144,7 +144,8 @@ def _tile(s: Schedule, tiling: Tiling, axes: TileAxes) -> tuple[_Outer, str, str
     """Split and order the loops of the sums.
 
     Returns the tile loops, the loop over output blocks, the innermost loop around a pass over the
-    tile (the same one, or by blocks that over input blocks), and the innermost spatial loop.
+    tile (the same loop, or with `by_blocks` the loop over input blocks), and the innermost spatial
+    loop.
     """
     loops = dict(zip(_axes(s), s.loops(SUMS), strict=True))
     outer: _Outer = {"batches": [loops[axis] for axis in axes.batches]}
@@ -239,7 +240,7 @@ def _place_weights(s: Schedule, weights: str, outer: _Outer, part: str, keep: bo
 def _place_scale(s: Schedule, outer: _Outer, block: str | None, all_fit: bool) -> str:
     """Load the scale of each output block once per group; returns the stage.
 
-    Without a `block` the lanes depend on the position, and those of the whole group are loaded.
+    Without a `block` the lanes depend on the position, and the lanes of the whole group are loaded.
     """
     scale = s.cache_read(RESULTS, SCALE, "scl")
     s.compute_at(scale, block or outer["groups"][-1])
@@ -250,9 +251,7 @@ def _place_scale(s: Schedule, outer: _Outer, block: str | None, all_fit: bool) -
 
 
 def _allocate(s: Schedule, stage: str, outer: _Outer, all_groups: bool) -> None:
-    """Allocate a stage for all groups of a section at once, such that no load waits, or for one
-    group.
-    """
+    """Allocate a stage for all groups of a section, so that no load waits, or for one group."""
     if all_groups:
         s.store_at(stage, outer["sections"][-1] if "sections" in outer else None)
     else:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second closed form: the cycles of a candidate's busiest unit, as if no other one waited.
+"""A second closed form: the busy cycles of a candidate's busiest unit.
 
-It ranks and is no bound. It counts padding and instructions whose transfer other work hides, so
-that it is up to a tenth above the run of `tile_timeline.py`; with one virtual thread, where it adds
-all reads to the computation, it is up to twice as long.
+It only ranks, and is not a bound. It counts padding and hidden transfers of instructions, and so
+exceeds the run of `tile_timeline.py` by up to a tenth; with one virtual thread it adds all reads to
+the computation, up to twice the time of the run.
 """
 
 from __future__ import annotations

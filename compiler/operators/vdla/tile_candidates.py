@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Candidate tilings in columns: which fit the buffers, and how many cycles they may take.
+"""Candidate tilings in columns: which ones fit the buffers, and their estimated cycles.
 
-The estimate counts what a decoupled machine cannot hide: the loads of the first tile, the store of
-the last, and in between the slower of computing and moving each chunk. It only ranks candidates;
-exact cycles come from the simulator.
+The estimate counts the time that a decoupled machine cannot hide: the loads of the first tile, the
+store of the last, and in between the slower of computing and moving each chunk. It only ranks
+candidates; exact cycles come from the simulator.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Candidates:
 
     @staticmethod
     def grid(sizes: Sequence[Ints], keep_weights: Bools, by_blocks: Bools) -> Candidates:
-        """All combinations, the last varying fastest, with one thread, not in strips.
+        """All combinations, the last size varying fastest, with one thread and without strips.
 
         `sizes` are those of `in_blocks`, `cols`, `rows` and `out_blocks`.
         """
@@ -76,9 +76,11 @@ class Candidates:
         return Candidates(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
 
     def dealt(self, problem: TilingProblem, threads: int) -> Candidates:
-        """The candidates with up to `threads` virtual threads over the innermost iterating loop."""
+        """The candidates with up to `threads` virtual threads over the innermost loop with
+        iterations.
+        """
         iterations = self.iterations(problem)
-        over = (iterations > 1).argmax(axis=0)  # the first loop where none iterates
+        over = (iterations > 1).argmax(axis=0)  # the first loop if none iterates
         several = np.minimum(threads, iterations[over, np.arange(len(over))])
         return replace(self, threads=several, over=over)
 
@@ -101,19 +103,19 @@ class Candidates:
 
 
 def fitting_candidates(config: Config, problem: TilingProblem, threads: int) -> Iterator[Candidates]:
-    """All candidates that fit the buffers, in order, a limited number at once; none are empty.
+    """All candidates that fit the buffers, in order, in non-empty tables of limited length.
 
-    Their virtual threads are over the innermost tile loop that iterates.
+    Virtual threads share the innermost tile loop with several iterations.
     """
     most = max(config.depths)
-    first, *others = (_even_sizes(getattr(problem, name), most) for name in _SIZES)
-    step = max(1, _MOST_AT_ONCE // (2 * len(others[0]) * len(others[1]) * len(others[2])))
+    first, *inner_sizes = (_even_sizes(getattr(problem, name), most) for name in _SIZES)
+    step = max(1, _MOST_AT_ONCE // (2 * len(inner_sizes[0]) * len(inner_sizes[1]) * len(inner_sizes[2])))
     for start in range(0, len(first), step):
-        sizes = (first[start : start + step], *others)
+        sizes = (first[start : start + step], *inner_sizes)
         every = Candidates.grid(sizes, np.array([True, False]), np.array([False])).dealt(problem, threads)
-        found = every.take(fitting(config, problem, every))
-        if len(found):
-            yield found
+        candidates = every.take(fitting(config, problem, every))
+        if len(candidates):
+            yield candidates
 
 
 def _even_sizes(extent: int, most: int) -> Ints:
@@ -124,7 +126,7 @@ def _even_sizes(extent: int, most: int) -> Ints:
 
 
 def _blocks(extent: int, block: Ints) -> Ints:
-    """`blocks` of many sizes."""
+    """`blocks` for arrays of sizes."""
     return np.asarray(-(-extent // block), np.int64)
 
 
@@ -154,7 +156,7 @@ def _window_outgrows_tile(problem: TilingProblem, c: Candidates) -> Bools:
 
     A window that does not depend on the output block is loaded under a condition on the loop over
     groups where threads do not share its iterations evenly, or where it is loaded by blocks for the
-    first block of groups of different sizes. It would stay allocated around that loop, for all
+    first block of groups of different sizes. It would stay allocated across that loop, for all
     inner tiles at once. With sections it depends on the loop over groups.
     """
     *inner, groups = c.iterations(problem)
@@ -185,7 +187,7 @@ def estimated(config: Config, problem: TilingProblem, c: Candidates) -> NDArray[
     window = problem.window_blocks(c.out_blocks, c.in_blocks) * (problem.window(c.rows, c.cols) * inp + c.rows)
     if problem.through_acc:
         compute = compute + window + config.dram.read_latency
-    if problem.cuts != (0, 0):  # a padded load does not begin before the end of the one before it
+    if problem.cuts != (0, 0):  # a padded load begins after the end of the previous load
         inner = np.maximum(0, rows - 2) * np.maximum(0, cols - 2)
         window = window + config.dram.read_latency * (1 - inner / tiles)
     weights = c.in_blocks * problem.weights * wgt + fetch
@@ -198,7 +200,7 @@ def estimated(config: Config, problem: TilingProblem, c: Candidates) -> NDArray[
     first = 0 if problem.chained else window / c.strips + weights + 3 * config.dram.read_latency
     last = results / c.strips + config.dram.write_latency
     alone = first + total * (compute + chunk + store) + last
-    # One thread loads a chunk, then computes on it; the others, or its other strips, run meanwhile.
+    # One thread loads a chunk, then computes on it, overlapped with other threads or strips.
     turn = compute + chunk + config.dram.read_latency + timing.ISSUE_DELAY + timing.compute_depth(config)
     several = np.where(c.threads == 1, c.strips, c.threads)
     steady = np.maximum(np.maximum(compute, chunk), np.maximum(store, turn / several))

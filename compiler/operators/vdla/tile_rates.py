@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The iterations of the tile loops that an estimate runs, and what each costs each unit, in columns
-over steps and candidates.
+"""The simulated iterations of the tile loops, and their cost for each unit, in columns over steps
+and candidates.
 
 Of a loop with more than `KEPT` iterations, the first ones and the last one are run; the last
-`REPEATED` of the first ones stand for all that are left out.
+`REPEATED` of the first ones represent all skipped iterations.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 KEPT = 6
-REPEATED = 2  # as many as there usually are virtual threads, which take turns
+REPEATED = 2  # the usual number of virtual threads, which alternate
 
 _CHUNKS, _COLS, _ROWS, _GROUPS = (LOOPS.index(name) for name in ("chunks", "cols", "rows", "groups"))
 
@@ -36,10 +36,10 @@ def steps_of(problem: TilingProblem, c: Candidates) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class TileSteps:
-    """Arrays of [step, candidate]: the size of the tile, its thread, where it is in the loops.
+    """Arrays of [step, candidate]: the size of the tile, its thread, its position in the loops.
 
-    `place` is [loop, step, candidate] and `counts` [loop, candidate]; `active` where a candidate
-    has so many steps.
+    `place` is [loop, step, candidate] and `counts` [loop, candidate]; `active` marks the steps of a
+    candidate.
     """
 
     active: Bools
@@ -60,12 +60,12 @@ class TileSteps:
         counts = c.iterations(problem)
         kept = np.minimum(counts, KEPT)
         most = int(steps_of(problem, c).max())
-        rest = np.broadcast_to(np.arange(most)[:, None], (most, len(c)))
+        index = np.broadcast_to(np.arange(most)[:, None], (most, len(c)))
         places = []
         for loop in range(len(LOOPS)):
-            place, rest = rest % kept[loop], rest // kept[loop]
+            place, index = index % kept[loop], index // kept[loop]
             places.append(np.where((place == KEPT - 1) & (counts[loop] > KEPT), counts[loop] - 1, place))
-        place, active = np.stack(places), rest == 0
+        place, active = np.stack(places), index == 0
         return TileSteps(
             active=active,
             place=place,
@@ -84,12 +84,12 @@ class TileSteps:
 
     @property
     def first_tile(self) -> Bools:
-        """Where the tile is the first of its group, in any chunk."""
+        """Whether the tile is the first of its group, in any chunk."""
         return np.asarray((self.place[_COLS:_GROUPS] == 0).all(axis=0))
 
     @property
     def last(self) -> Bools:
-        """Where the step is the last one."""
+        """Whether the step is the last one."""
         return np.asarray(self.active & (self.place == self.counts[:, None] - 1).all(axis=0))
 
     @property
@@ -99,11 +99,13 @@ class TileSteps:
 
     @property
     def long_loops(self) -> list[int]:
-        """The loops of which some candidate skips iterations, innermost first."""
+        """The loops in which some candidate skips iterations, innermost first."""
         return [int(loop) for loop in np.flatnonzero((self.counts > KEPT).any(axis=1))]
 
     def repeats(self, loop: int) -> tuple[Bools, Bools]:
-        """Where a step is the last one before the repeated iterations, and the last of them."""
+        """Whether a step is the last one before the repeated iterations, and whether it is the last
+        of them.
+        """
         ends = self.active & (self.counts[loop] > KEPT)
         ends &= (self.place[:loop] == self.counts[:loop, None] - 1).all(axis=0)
         place = self.place[loop]
@@ -112,8 +114,8 @@ class TileSteps:
 
 @dataclass(frozen=True, slots=True)
 class TileRates:
-    """Cycles in arrays of [step, candidate]; `weights`, `computation` and `store` are of one output
-    block.
+    """Cycles in arrays of [step, candidate]; `weights`, `computation` and `store` are for one
+    output block.
 
     `window` and `padding`: to transfer the data of a window and to write its padding. `weights`: to
     transfer weights, and lanes of the scale. `computation`: the sums of an output block, in `parts`
@@ -175,12 +177,12 @@ class TileRates:
 
 
 def _per_byte(config: Config) -> float:
-    """Cycles of the read channel for a byte."""
+    """Cycles of the read channel per byte."""
     return config.dram.beat_cycles / config.axi_bytes
 
 
 def _strips(c: Candidates, steps: TileSteps) -> tuple[Ints, Ints]:
-    """Strips in which windows are loaded, and results stored."""
+    """The number of strips of a window load, and of a store of results."""
     alone, first = c.threads == 1, np.arange(len(steps))[:, None] == 0
     return np.where(alone | first, c.strips, 1), np.where((alone & steps.completes) | steps.last, c.strips, 1)
 
@@ -188,11 +190,11 @@ def _strips(c: Candidates, steps: TileSteps) -> tuple[Ints, Ints]:
 def _computation(
     config: Config, problem: TilingProblem, c: Candidates, steps: TileSteps, strips: tuple[Ints, Ints]
 ) -> Floats:
-    """The sums of one output block; the vector unit waits at each of its operations."""
+    """Cycles of the sums of one output block; each operation of the vector unit has a latency."""
     results = problem.results(steps.rows, steps.cols)
     pause = problem.pause or (timing.ISSUE_DELAY if problem.separate else 0)
     waiting = _pieces_of_tile(problem, steps) * np.maximum(*strips) * pause
-    # The last turn, or part, of uneven chunks emits its results in a pass of their own.
+    # The last turn, or part, of uneven chunks emits its results in a separate pass.
     uneven = (c.over == _CHUNKS) & (steps.counts[_CHUNKS] % c.threads != 0)
     apart = (uneven | c.by_blocks & (problem.in_blocks % c.in_blocks != 0)) & steps.completes
     drained = apart * (results + 2 * timing.compute_depth(config))
@@ -201,53 +203,55 @@ def _computation(
 
 
 def _pieces_of_tile(problem: TilingProblem, steps: TileSteps) -> Floats:
-    """Operations, in the mean over all tiles, that compute one tile and skip its padding."""
+    """The mean number of operations that compute a tile while skipping its padding."""
     tiles = steps.counts[[_ROWS, _COLS]]
     return np.asarray(np.prod(1 + np.array(problem.breaks)[:, None] / tiles, axis=0))
 
 
 def _weight_loads(problem: TilingProblem, c: Candidates, steps: TileSteps) -> Ints:
-    """1 where the weights of a step are not on the chip."""
+    """1 if the weights of a step are not on the chip."""
     return (steps.first_tile | ~c.keep_weights).astype(np.int64) * bool(problem.weights)
 
 
 def _weights(config: Config, problem: TilingProblem, loads: Ints, steps: TileSteps) -> Floats:
-    """The weights of one output block, and its lanes of the scale."""
+    """Cycles of the weights of one output block, and of its scale lanes."""
     weights = loads * steps.in_blocks * problem.weights * config.wgt_entry_bytes
     lanes = 0 if problem.raw else problem.lanes * config.scl_entry_bytes
     return np.asarray((weights + lanes * (steps.completes & steps.first_tile)) * _per_byte(config), np.float64)
 
 
 def _padding(problem: TilingProblem, steps: TileSteps) -> Ints:
-    """Entries of padding of one window: a row or a column at each border of the image."""
+    """Padding entries of a window: a row or a column at each border of the image."""
     high, wide = _window_size(problem, steps)
     return _borders(problem, steps, _ROWS) * wide + _borders(problem, steps, _COLS) * high
 
 
 def _borders(problem: TilingProblem, steps: TileSteps, loop: int) -> Ints:
-    """The borders of the image with padding at which a tile lies, along rows or columns."""
+    """The number of padded image borders that a tile touches, along rows or columns."""
     cuts, place = problem.cuts[(_ROWS, _COLS).index(loop)], steps.place[loop]
     return np.asarray((cuts > 0) * (place == 0) + (cuts > 1) * (place == steps.counts[loop] - 1))
 
 
 def _fetched(cycles: Floats, padding: Ints, latency: float) -> Floats:
-    """Cycles in which instructions delay loads: none while a load of a padded window waits."""
+    """Cycles by which instruction fetches delay loads: none while a padded load waits."""
     return np.asarray(np.where(padding > 0, np.maximum(0, cycles - padding - latency), cycles), np.float64)
 
 
 def _window_size(problem: TilingProblem, steps: TileSteps) -> tuple[Ints, Ints]:
-    """Rows and columns of a window."""
+    """The rows and columns of a window."""
     high = (steps.rows - 1) * problem.row_step + problem.row_span
     return high, (steps.cols - 1) * problem.col_step + problem.col_span
 
 
 def _pieces(problem: TilingProblem, c: Candidates, steps: TileSteps, rows: Ints) -> Ints:
-    """Transfers of a tile: one for each row where it has fewer columns than the others."""
+    """The transfers of a tile: one for each row if it is narrower than the tensor."""
     return np.where((steps.cols < c.cols) & (c.cols < problem.cols), rows, 1)
 
 
 def _window(config: Config, problem: TilingProblem, c: Candidates, steps: TileSteps, padding: Ints) -> Floats:
-    """The windows of all channel blocks: their bytes, or latencies that too few requests hide."""
+    """Cycles of the windows of all channel blocks: their bytes, or the latencies that requests in
+    flight do not hide.
+    """
     high, wide = _window_size(problem, steps)
     latency = config.dram.read_latency + timing.read_delay(config)
     windows = problem.window_blocks(steps.out_blocks, steps.in_blocks) * problem.inputs
@@ -260,7 +264,7 @@ def _window(config: Config, problem: TilingProblem, c: Candidates, steps: TileSt
     loads = windows * _pieces(problem, c, steps, high)
     moved = np.maximum(moved, bursts * latency / timing.outstanding_reads(config))
     moved = moved + loads * instruction_bytes(config) * _per_byte(config)
-    one_by_one = loads * np.where(loads > windows, latency, 0)  # they crowd out other commands
+    one_by_one = loads * np.where(loads > windows, latency, 0)  # they block other commands
     return np.asarray(np.maximum(moved, one_by_one), np.float64)
 
 
@@ -269,7 +273,7 @@ def _store(config: Config, problem: TilingProblem, c: Candidates, steps: TileSte
     entry = config.acc_entry_bytes if problem.raw else config.out_entry_bytes
     moved = problem.results(steps.rows, steps.cols) * entry * _per_byte(config) * config.axi_ports
     bursts = np.where(c.cols < problem.cols, steps.rows, strips) * problem.phases
-    held = config.dram.write_latency + timing.PORT_DELAY  # of a place for a burst, after its last beat
+    held = config.dram.write_latency + timing.PORT_DELAY  # of a burst slot, after its last beat
     moved = np.maximum(moved, (moved + bursts * held) / config.dram.outstanding_writes)
     pieces = np.maximum(_pieces(problem, c, steps, steps.rows), strips) * problem.phases
     return np.asarray(moved + bursts * config.dram.burst_gap + pieces * (timing.STORE_SETUP + 1), np.float64)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a coarse run of tiles needs of each step that does not depend on times.
+"""The time-independent data of each step of a coarse run of tiles.
 
-Arrays are [step, candidate]. Candidates with more steps come first, so that in every step those
-that run are a slice at the front.
+Arrays are [step, candidate]. Candidates with more steps come first, so that the active ones of each
+step are a leading slice.
 """
 
 from __future__ import annotations
@@ -17,28 +17,29 @@ from vdla.compiler.operators.vdla.tile_rates import Bools, Floats, Ints, TileRat
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, TilingProblem
 
 REMEMBERED = 4
-"""Iterations of which compute may still hold commands."""
+"""The number of iterations whose commands may still be queued in compute."""
 
 _CHUNKS, _GROUPS = LOOPS.index("chunks"), LOOPS.index("groups")
 
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """`active` has the number of candidates that run in each step, `keeps` one value for each.
+    """`active` is the number of candidates that run in each step; `keeps` has one value per
+    candidate.
 
-    `turn` and `copy` are where the state of a virtual thread is that loads, and that computes.
-    Cycles of all output blocks are `blocks` of computation, `other_weights` after the first, and
+    `turn` and `copy` index the state of the loading and of the computing virtual thread. Cycles of
+    all output blocks are `blocks` of computation, `later_weights` after the first, and
     `all_stored`; the last computation ends `after_first` and `after_last` weights at the earliest.
-    With several passes, compute may begin before all has arrived, by `early_share` of the time that
-    it takes. `dispatched_in` and `dispatched_at` say when the next load is dispatched: which
-    remembered computation runs then, and the part of it that is over. `waits`: kept weights are
-    replaced, after the computation before; `lanes_wait`: lanes of the scale are. `repeats` has the
-    loops of which a step is `before` the repeated iterations or the last of them.
+    With several passes, compute may begin before all data have arrived, by `early_share` of the
+    transfer. `dispatched_in` and `dispatched_at` say when the next load is dispatched: during which
+    remembered computation, and at which fraction of it. `waits`: kept weights are replaced after
+    the previous computation; `lanes_wait`: so are scale lanes. `repeats` has the loops for which a
+    step is the last one `before` the repeated iterations or the last of them.
 
-    Of tiles in strips (`in_strips`: there are some), computation begins `early_strip` of the
-    window's time before the window is there, and its results `first_results` after its start, the
-    last of them being stored in `last_store`. The next window may arrive `freed` before the end,
-    but `left` of it only after that.
+    For tiles in strips (`in_strips`: any are), computation begins before its window is complete, by
+    the fraction `early_strip` of the transfer, and emits the first results after `first_results`;
+    the last strip takes `last_store` to store. The next window may overwrite the buffer `lead`
+    cycles before the computation ends, except for `late_share` of it.
     """
 
     active: list[int]
@@ -52,7 +53,7 @@ class RunPlan:
     window: Floats
     padding: Ints
     weights: Floats
-    other_weights: Floats
+    later_weights: Floats
     fetched: Floats
     waits: Bools
     lanes_wait: Bools
@@ -69,8 +70,8 @@ class RunPlan:
     early_strip: Floats
     first_results: Floats
     last_store: Floats
-    freed: Floats
-    left: Floats
+    lead: Floats
+    late_share: Floats
 
     @staticmethod
     def of(problem: TilingProblem, rates: TileRates, c: Candidates, steps: TileSteps) -> RunPlan:
@@ -81,7 +82,7 @@ class RunPlan:
         used = {loop: _somewhere(before | after) for loop, (before, after) in repeats.items()}
         dispatched_in, dispatched_at = _dispatched(rates)
         first, last = rates.strips
-        freed, left = _freed(problem, rates, c, steps)
+        lead, late_share = _overlap(problem, rates, c, steps)
         return RunPlan(
             active=steps.active.sum(axis=1).tolist(),
             emits=_somewhere(steps.completes),
@@ -94,7 +95,7 @@ class RunPlan:
             window=rates.window,
             padding=rates.padding,
             weights=rates.weights,
-            other_weights=(blocks - 1) * rates.weights,
+            later_weights=(blocks - 1) * rates.weights,
             fetched=rates.fetched,
             waits=steps.starts_group & (c.over != _GROUPS) & (not rates.all_weights_fit),
             lanes_wait=steps.starts_group & (c.over != _GROUPS) & rates.lanes_are_replaced,
@@ -111,44 +112,46 @@ class RunPlan:
             early_strip=(1 - 1 / first) / parts,
             first_results=cycles / last,
             last_store=rates.store / last,
-            freed=freed,
-            left=left,
+            lead=lead,
+            late_share=late_share,
         )
 
 
-def _freed(problem: TilingProblem, rates: TileRates, c: Candidates, steps: TileSteps) -> tuple[Floats, Floats]:
-    """When the next window may arrive in the buffer of the one before: cycles before the end of
-    the computation, and the share that may not.
+def _overlap(problem: TilingProblem, rates: TileRates, c: Candidates, steps: TileSteps) -> tuple[Floats, Floats]:
+    """The overlap of the next window with the computation on the same buffer: the cycles by which
+    it may arrive before the end, and the share that must wait.
 
-    Two strips read what the next window replaces first. With one thread, output blocks of their own
-    channels, and those that emit results, are computed in strips; others read the whole window.
+    The last two strips read the entries that the next window replaces first. With one thread,
+    output blocks with separate channels, and those that emit results, are computed in strips;
+    others read the whole window.
     """
     blocks, strips = steps.out_blocks, c.strips
     alone = (c.threads == 1) & (strips > 1)
     alone = alone & (problem.separate | steps.completes | (blocks == 1))
     several = blocks if problem.separate else np.ones_like(blocks)
-    freed = np.where(alone, np.maximum(0, several - 2 / strips) * rates.computation, 0.0)
-    return freed, np.where(alone, np.where(several > 1, 1 / several, 1 / strips), 1.0)
+    lead = np.where(alone, np.maximum(0, several - 2 / strips) * rates.computation, 0.0)
+    return lead, np.where(alone, np.where(several > 1, 1 / several, 1 / strips), 1.0)
 
 
 def _somewhere(where: Bools) -> list[bool]:
-    """For each step, whether it is so for some candidate."""
-    return [bool(each.any()) for each in where]
+    """For each step, whether any candidate is flagged."""
+    return [bool(flags.any()) for flags in where]
 
 
 def _dispatched(rates: TileRates) -> tuple[Ints, Floats]:
-    """When the load unit gets its next command: the queue of compute holds only so many.
+    """The time at which the load unit gets its next command, limited by the depth of the compute
+    queue.
 
-    The iteration that runs then is `REMEMBERED` where the queue has room for all.
+    The iteration is `REMEMBERED` if the queue has room for all commands.
     """
     counts, index = rates.computations, np.arange(len(rates.computations))[:, None]
-    found, part = np.full(counts.shape, REMEMBERED), np.zeros(counts.shape)
-    left = np.full(counts.shape, float(rates.command_depth))
+    iteration, part = np.full(counts.shape, REMEMBERED), np.zeros(counts.shape)
+    room = np.full(counts.shape, float(rates.command_depth))
     for back in range(1, REMEMBERED + 1):
         count = np.zeros(counts.shape)
         count[back:] = counts[:-back]
-        here = (left > 0) & (left <= count)
-        found = np.where(here, (index - back) % REMEMBERED, found)
-        part[here] = 1 - left[here] / count[here]
-        left = left - count
-    return found, part
+        here = (room > 0) & (room <= count)
+        iteration = np.where(here, (index - back) % REMEMBERED, iteration)
+        part[here] = 1 - room[here] / count[here]
+        room = room - count
+    return iteration, part

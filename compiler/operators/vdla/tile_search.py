@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The search for the tiling with the lowest estimate: even tiles first, then their neighbours.
 
-Sizes that divide the work evenly are judged in closed form, the best of them by a coarse run. From
-the best one, single choices are varied as long as that helps: any size, weights kept or not, block
-by block or not.
+Even sizes are ranked in closed form, the best of them by a coarse run. From the best one, single
+choices are varied as long as the estimate improves: any size, weights kept or not, block by block
+or not.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from vdla.hardware.config import Config
 _SIZES = ("in_blocks", "cols", "rows", "out_blocks")
 _FACTORS = 2.0 ** (np.arange(-3, 4) / 3)
 _FIRST, _MORE = 8, 32  # by each closed form
-_ROOM = 1.004  # over the least busy unit of all candidates: less is not worth a longer search
+_ROOM = 1.004  # over the lowest bound of all candidates: less is not worth a longer search
 _MOST_ROUNDS = 8
 _MOST_STEPS = 400
 _TIE = 0.997  # of estimates: the closed form decides
-_GAIN = 0.999  # of a step to a neighbour: less is below the accuracy of the estimate
-_MOST_OPERATIONS = 1 << 20  # of a program, which compiles in some seconds
+_GAIN = 0.999  # by a step to a neighbour: less is below the accuracy of the estimate
+_MOST_OPERATIONS = 1 << 20  # of a program, which compiles in a few seconds
 _SHORT_PROGRAM = 4096  # cycles of which a better choice saves less than it costs to find
 
 
@@ -52,7 +52,7 @@ class ChosenTiling(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def search(config: Config, problem: TilingProblem, threads: int) -> ChosenTiling | None:
-    """The best tiling found; None if no tile fits the buffers with so many virtual threads."""
+    """The best tiling; None if no tile fits the buffers with that many virtual threads."""
     tables = _tables(config, problem, threads)
     if not tables:
         return None
@@ -61,16 +61,16 @@ def search(config: Config, problem: TilingProblem, threads: int) -> ChosenTiling
     rough = estimated(config, problem, promising)
     if rough.min() < _SHORT_PROGRAM or waits_for_memory(config):
         return ChosenTiling(promising.tiling(int(rough.argmin())), None)
-    found = _Found(config, problem)
-    found.add(promising)
-    if found.cycles > _ROOM * least_busy:
-        found.add(Candidates.joined([_promising(config, problem, table, _MORE) for table in tables]))
+    best = _Best(config, problem)
+    best.add(promising)
+    if best.cycles > _ROOM * least_busy:
+        best.add(Candidates.joined([_promising(config, problem, table, _MORE) for table in tables]))
         for nearby in (_around, _around, *(_MOST_ROUNDS * [_beside])):
-            near = nearby(problem, found.tiling).dealt(problem, threads)
-            better = found.add(_promising(config, problem, near.take(fitting(config, problem, near)), _MORE))
+            near = nearby(problem, best.tiling).dealt(problem, threads)
+            better = best.add(_promising(config, problem, near.take(fitting(config, problem, near)), _MORE))
             if not better and nearby is _beside:
                 break
-    return ChosenTiling(found.tiling, found.estimate)
+    return ChosenTiling(best.tiling, best.estimate)
 
 
 def waits_for_memory(config: Config) -> bool:
@@ -82,14 +82,14 @@ def waits_for_memory(config: Config) -> bool:
 
 
 def _tables(config: Config, problem: TilingProblem, threads: int) -> list[Candidates]:
-    """The candidates that fit, without those of too long programs where there are shorter ones."""
+    """The candidates that fit, without programs that are too long if there are shorter ones."""
     tables = list(fitting_candidates(config, problem, threads))
     short = [table.take(_loads_and_passes(problem, table) <= _MOST_OPERATIONS) for table in tables]
     return [table for table in short if len(table)] or tables
 
 
 def _loads_and_passes(problem: TilingProblem, c: Candidates) -> Floats:
-    """About as many operations as the programs of the candidates have."""
+    """The approximate number of operations of each candidate's program."""
     return np.asarray(c.iterations(problem).prod(axis=0) * (1.0 + 4 * c.out_blocks) * problem.sections, np.float64)
 
 
@@ -102,7 +102,7 @@ def _promising(config: Config, problem: TilingProblem, c: Candidates, count: int
 
 
 def _lowest(cycles: Floats, count: int) -> Bools:
-    """Which are the lowest `count`, the first of equal ones, without sorting the others."""
+    """A mask of the lowest `count`, the first of equal ones, by partial sorting."""
     if len(cycles) <= count:
         return np.ones(len(cycles), np.bool_)
     most = np.partition(cycles, count - 1)[count - 1]
@@ -112,12 +112,12 @@ def _lowest(cycles: Floats, count: int) -> Bools:
 
 
 def _short(problem: TilingProblem, c: Candidates) -> Candidates:
-    """The candidates that do not take long to run, or those that take the least time."""
+    """The candidates with few steps, or those with the fewest."""
     steps = steps_of(problem, c)
     return c.take(steps <= np.maximum(_MOST_STEPS, steps.min())) if len(c) else c
 
 
-class _Found:
+class _Best:
     """The best of the candidates that were run."""
 
     def __init__(self, config: Config, problem: TilingProblem) -> None:
@@ -153,6 +153,6 @@ def _beside(problem: TilingProblem, tiling: Tiling) -> Candidates:
         sizes = {name: np.array([getattr(tiling, name)]) for name in _SIZES}
         size, most = getattr(tiling, varied), getattr(problem, varied)
         sizes[varied] = np.arange(max(1, size // 2), min(most, 2 * size) + 1)
-        other = (np.array([tiling.keep_weights]), np.array([tiling.by_blocks]))
-        tables.append(Candidates.grid(list(sizes.values()), *other))
+        flags = (np.array([tiling.keep_weights]), np.array([tiling.by_blocks]))
+        tables.append(Candidates.grid(list(sizes.values()), *flags))
     return Candidates.joined(tables)

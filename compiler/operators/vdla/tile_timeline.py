@@ -6,8 +6,8 @@ window and streams weights through the one read channel, compute follows as data
 last chunk streams results out through the write channel. Times are cycles from the start of the
 program; of a long loop, only some iterations are run (`tile_rates.py`).
 
-Candidates are sorted, so that those that still have steps are a slice at the front; whatever does
-not depend on times is computed for all steps before the run (`tile_run_plan.py`).
+Candidates are sorted so that the active ones are a leading slice; time-independent data are
+computed for all steps before the run (`tile_run_plan.py`).
 """
 
 from __future__ import annotations
@@ -43,31 +43,30 @@ def timeline(config: Config, problem: TilingProblem, candidates: Candidates) -> 
 class _Run:
     """The state of the machine for each candidate.
 
-    What there is once for each virtual thread is flat, [thread * n + candidate], as the plan's
-    indices are.
+    The state of virtual threads is flat, [thread * n + candidate], like the plan's indices.
     """
 
     def __init__(self, rates: TileRates, plan: RunPlan, candidates: Candidates, steps: TileSteps) -> None:
         count, threads = len(candidates), int(candidates.threads.max())
         self.rates, self.plan, self.steps = rates, plan, steps
-        self.channel = self._start(count)  # when the reads requested so far have arrived
+        self.channel = self._start(count)  # when all reads requested so far have arrived
         self.computed, self.written, self.stored = (np.zeros(count) for _ in range(3))
         self.window_free = np.tile(self.channel, threads)  # for the first part of the next window
         self.window_read = np.tile(self.channel, threads)
         self.first_stored, self.last_stored = (np.zeros(threads * count) for _ in range(2))
-        # Of the computations of the last iterations; before the first one, the start of the run.
+        # The last iterations' computations; initially the start of the run.
         self.began, self.ended = (np.tile(self.channel, REMEMBERED + 1) for _ in range(2))
         self.before = np.zeros((len(LOOPS), 3, count))  # the times before the repeated iterations of each loop
 
     def _start(self, count: int) -> Floats:
-        """When the first load can begin; before 0 where another operator hides it."""
+        """The start of the first load; negative if another operator hides it."""
         rates = self.rates
         if rates.chained:
             return np.asarray(-(rates.read_latency + rates.window[0] + rates.weights[0]))
         return np.full(count, float(rates.read_latency + timing.DISPATCH_DELAY + timing.COMMAND_DELAY))
 
     def iterate(self, index: int) -> None:
-        """One step of all candidates that have so many."""
+        """Run one step of all active candidates."""
         plan = self.plan
         active = slice(plan.active[index])
         copy = plan.copy[index][active]
@@ -75,7 +74,7 @@ class _Run:
         began, window = self._load_window(index, active)
         weights = plan.weights[index][active]
         first = self._weights_arrive(index, active, window)
-        last = first + plan.other_weights[index][active]
+        last = first + plan.later_weights[index][active]
         last += plan.fetched[index][active]
         early = window - began
         early += weights
@@ -95,22 +94,22 @@ class _Run:
         self.computed[active] = end
         read = end + self.rates.depth
         self.window_read[plan.turn[index][active]] = read
-        self.window_free[plan.turn[index][active]] = read - plan.freed[index][active]
+        self.window_free[plan.turn[index][active]] = read - plan.lead[index][active]
         now = index % REMEMBERED * len(self.channel)
         self.began[now : now + len(end)], self.ended[now : now + len(end)] = start, end
         for loop in plan.repeats[index]:
             self._repeat(index, loop)
 
     def _load_window(self, index: int, active: slice) -> tuple[Floats, Floats]:
-        """When the first part of the window begins to arrive, and when all of it has."""
+        """The times at which the window begins to arrive, and at which it is complete."""
         plan, channel = self.plan, self.channel[active]
-        # The queue of compute holds only so many commands.
+        # The compute queue has a limited depth.
         computing = plan.dispatched_in[index][active]
         ready = self.began[computing]
         ready += plan.dispatched_at[index][active] * (self.ended[computing] - ready)
         np.maximum(ready, self.window_free[plan.turn[index][active]], out=ready)
         np.maximum(ready, plan.lanes_wait[index][active] * self.computed[active], out=ready)
-        if plan.pads[index]:  # padding is written after the load before has ended
+        if plan.pads[index]:  # padding is written after the end of the previous load
             padding = plan.padding[index][active]
             np.maximum(ready, channel, out=ready, where=padding > 0)
             ready += padding
@@ -119,11 +118,11 @@ class _Run:
         arrived = began + cycles
         if plan.in_strips:
             read = self.window_read[plan.turn[index][active]] + self.rates.read_latency
-            np.maximum(arrived, read + cycles * plan.left[index][active], out=arrived)
+            np.maximum(arrived, read + cycles * plan.late_share[index][active], out=arrived)
         return began, arrived
 
     def _weights_arrive(self, index: int, active: slice, window: Floats) -> Floats:
-        """When the window and the first weights are there."""
+        """The time at which the window and the first weights are in their buffers."""
         plan = self.plan
         kept = plan.waits[index][active] * self.computed[active]
         free = np.where(plan.keeps[active], kept, self.window_free[plan.turn[index][active]])
@@ -148,16 +147,16 @@ class _Run:
             held[copy] = np.where(emits, when, held[copy])
 
     def _repeat(self, index: int, loop: int) -> None:
-        """After the repeated iterations of a loop, pass the time of those that are not run."""
+        """After the repeated iterations of a loop, advance by the time of the skipped ones."""
         before, after = self.plan.before[loop][index], self.plan.after[loop][index]
         now = np.stack([self.computed, self.channel, self.written if loop != _CHUNKS else self.computed])
         np.copyto(self.before[loop], now, where=before)
         if after.any():
-            each = (now - self.before[loop]).max(axis=0) / REPEATED
-            self._pass(np.where(after, self.steps.skipped[loop] * each, 0.0))
+            cycles = (now - self.before[loop]).max(axis=0) / REPEATED
+            self._pass(np.where(after, self.steps.skipped[loop] * cycles, 0.0))
 
     def _pass(self, cycles: Floats) -> None:
-        """Let so many cycles pass."""
+        """Advance all times by these cycles."""
         for times in (self.channel, self.computed, self.written, self.stored):
             times += cycles
         windows = self.window_free, self.window_read

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of tile sizes: the best that the search finds, or a given tiling that fits."""
+"""The choice of tile sizes: the best result of the search, or a given tiling that fits."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from vdla.compiler.operators.vdla.tiling_problem import LOOPS, SIZES, Tiling, Ti
 from vdla.hardware.config import Config
 from vdla.support.integers import is_int, to_python
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 def best_tiling(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> Tiling:
-    """The tiling with the lowest estimate that a short search finds.
+    """The tiling with the lowest estimate in a short search.
 
     It has fewer than `threads` virtual threads if the buffers cannot hold that many tiles.
 
@@ -31,26 +31,26 @@ def best_tiling(config: Config, problem: TilingProblem, threads: int, name: str 
 
 def best_choice(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> ChosenTiling:
     """The tiling of `best_tiling`, with its estimate if the search has computed it."""
-    return _first_found(search, config, problem, threads, name)
+    return _first_result(search, config, problem, threads, name)
 
 
 def quick_tiling(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> Tiling:
     """An even tiling with a low estimate in closed form, as `best_tiling` otherwise."""
-    return _first_found(quick_search, config, problem, threads, name)
+    return _first_result(quick_search, config, problem, threads, name)
 
 
-def _first_found(
-    found_by: Callable[[Config, TilingProblem, int], Found | None],
+def _first_result(
+    search: Callable[[Config, TilingProblem, int], Result | None],
     config: Config,
     problem: TilingProblem,
     threads: int,
     name: str,
-) -> Found:
-    """What a search finds with the most virtual threads that fit."""
+) -> Result:
+    """The result of a search with the most virtual threads that fit."""
     for count in range(threads, 0, -1):
-        found = found_by(config, problem, count)
-        if found is not None:
-            return found
+        result = search(config, problem, count)
+        if result is not None:
+            return result
     raise TemplateError(
         f"{name}: one pixel, one output block and one input block must fit the buffers inp={config.inp_depth} "
         f"wgt={config.wgt_depth} scl={config.scl_depth} acc={config.acc_depth} out={config.out_depth} entries, got "
@@ -76,7 +76,7 @@ def choose_tiling(config: Config, problem: TilingProblem, threads: int, given: T
 
 
 def _check(problem: TilingProblem, given: Tiling, name: str) -> Tiling:
-    """The tiling in Python integers, which must suit the operator."""
+    """The tiling with Python integers, checked for the operator."""
     if not isinstance(given, Tiling):
         raise TemplateError(f"{name}: tiling must be a Tiling, got {given!r}")
     given = replace(given, **{field.name: to_python(getattr(given, field.name)) for field in fields(given)})
@@ -112,7 +112,7 @@ def estimate(config: Config, problem: TilingProblem, tiling: Tiling) -> float:
 
 
 def ranking_estimate(config: Config, problem: TilingProblem, tiling: Tiling) -> float:
-    """The estimate by which the search ranks tilings: a closed form where a coarse run is wrong."""
+    """The estimate that ranks tilings: a closed form where a coarse run is wrong."""
     if waits_for_memory(config):
         return float(estimated(config, problem, Candidates.of(tiling))[0])
     return estimate(config, problem, tiling)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a tiling must cut up, and a tiling: sizes of one tile in blocks and pixels."""
+"""The problem of a tiling, and tilings: sizes of a tile in blocks and pixels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from vdla.hardware.config import Config
 
 Count = Any
-"""An integer, or an array with one for each candidate."""
+"""An integer, or an array of one for each candidate."""
 
 LOOPS = ("chunks", "cols", "rows", "batches", "groups")
 """The tile loops, innermost first."""
@@ -20,22 +20,20 @@ MOST_THREADS, STRIPS = 4, (1, 2, 4)
 
 @dataclass(frozen=True, slots=True)
 class TilingProblem:
-    """An operator in blocks: its output, the taps of its kernel, the input window of a tile.
+    """An operator in blocks: its output, kernel taps, and the input window of a tile.
 
     `row_step`, `row_span`: n output rows need (n - 1) * row_step + row_span input rows; columns
-    likewise. `weights`:
-    entries for one output and one input block. `separate`: an output block reads only the input
-    blocks of its channels. `phases`: results at one position of the tile loops. `inputs`: windows
-    read, each of `unit` entries per pixel; `through_acc`: windows are held in the accumulator.
-    `lanes`: entries of the scale for one output block. `kept`: the share of the taps that do not
-    read padding, which is skipped; `cuts`: borders between rows, and between columns, of which
-    different taps are skipped; `breaks`: these, and where lanes of the scale follow one another in
-    another step, so that a computation becomes several instructions. `chained`: another operator
-    hides the loads of the first tile.
-    `sections`: such problems one after the other, each with output blocks and weights of its own.
-    `sums`: entries of the accumulator for one result. `entry`: bytes that are read for an entry of
-    a window, over those of the input buffer. `step`: cycles of one term, `pause`: cycles
-    of an instruction beside its terms, where an extension computes them.
+    likewise. `weights`: entries for one output and one input block. `separate`: an output block
+    reads only the input blocks of its channels. `phases`: results at one position of the tile
+    loops. `inputs`: windows read, each of `unit` entries per pixel; `through_acc`: windows are held
+    in the accumulator. `lanes`: entries of the scale for one output block. `kept`: the share of
+    taps that do not read padding, which is skipped; `cuts`: the row borders and column borders at
+    which the skipped taps change; `breaks`: these and the changes of the scale's stride, each of
+    which splits a computation into several instructions. `chained`: another operator hides the
+    loads of the first tile. `sections`: the number of such problems in sequence, each with separate
+    output blocks and weights. `sums`: entries of the accumulator for one result. `entry`: bytes
+    read per window entry, relative to an entry of the input buffer. `step`: cycles of one term,
+    `pause`: cycles of an instruction besides its terms, where an extension computes them.
     """
 
     batches: int
@@ -68,7 +66,7 @@ class TilingProblem:
 
     @property
     def joined(self) -> TilingProblem:
-        """The blocks of all sections as those of one, which they follow in the same way."""
+        """The problem with all sections merged to one."""
         return replace(self, out_blocks=self.sections * self.out_blocks, sections=1)
 
     def window(self, rows: Count, cols: Count) -> Count:
@@ -78,14 +76,14 @@ class TilingProblem:
 
     @property
     def loops(self) -> tuple[str, ...]:
-        """The tile loops whose iterations virtual threads can share."""
+        """The tile loops that virtual threads can share."""
         return LOOPS if self.in_blocks > 1 or not self.separate else LOOPS[1:]
 
     def choices(self, most: int) -> dict[str, tuple[int | str | bool, ...]]:
-        """The values of each choice of a tiling, with sizes up to `most`: what a schedule decides.
+        """The values of each choice of a tiling, with sizes up to `most`.
 
-        The vector unit loads windows itself, in order, and other operators of a chain hide its
-        ends, so that strips gain nothing.
+        Strips gain nothing where the vector unit loads windows itself, in order, or where other
+        operators of a chain hide both ends.
         """
         by_blocks = self.in_blocks > 1 and not self.separate
         return {
@@ -98,12 +96,12 @@ class TilingProblem:
         }
 
     def window_blocks(self, out_blocks: Count, in_blocks: Count) -> Count:
-        """Channel blocks of input that a tile holds at once."""
+        """Input channel blocks that a tile holds at once."""
         return out_blocks * in_blocks if self.separate else in_blocks
 
     @property
     def least_cycles(self) -> float:
-        """Cycles that no program is below: one for each step of the sums."""
+        """A lower bound of cycles: one for each step of the sums."""
         results = self.batches * self.sections * self.out_blocks * self.results(self.rows, self.cols)
         return float(results * self.in_blocks * self.taps * self.kept)
 
@@ -117,11 +115,12 @@ class Tiling:
     """Sizes of one tile in blocks and pixels.
 
     With `keep_weights`, the weights of a group of output blocks stay on the chip for all its tiles.
-    The iterations of the loop `threads_over` are dealt to `threads` virtual threads. Sizes need not
-    divide extents: the last tile is what is left. With `by_blocks`, the sums of an output block
-    grow by one input block at a time, whose window and weights are loaded just before, so that the
-    first computation begins early. `strips` cut a tile where its computation would wait for a
-    transfer: with one thread every tile, else only the first window and the last results.
+    The iterations of the loop `threads_over` are distributed over `threads` virtual threads. Sizes
+    need not divide extents: the last tile has the remainder. With `by_blocks`, the sums of an
+    output block accumulate one input block at a time, just after its window and weights are loaded,
+    so that the first computation begins early. `strips` split a tile where its computation would
+    wait for a transfer: with one thread every tile, else only the first window and the last
+    results.
     """
 
     rows: int
@@ -150,8 +149,8 @@ def all_lanes_fit(config: Config, problem: TilingProblem) -> bool:
 
 
 def lanes_are_replaced(config: Config, problem: TilingProblem) -> bool:
-    """Whether lanes of a group that depend on the position are loaded after those before them are
-    used: a section has them in one place, and so have groups whose lanes do not all fit.
+    """Whether position-dependent scale lanes of a group are loaded only after the previous ones
+    have been used: sections share one buffer, and so do groups whose lanes do not all fit.
     """
     return problem.lanes > 1 and (problem.sections > 1 or not all_lanes_fit(config, problem))
 

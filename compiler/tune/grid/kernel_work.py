@@ -71,17 +71,17 @@ def kernel_work(kernel: GridKernel) -> GridWork:
 def _thread_values(kernel: GridKernel) -> dict[str, Ints]:
     """The axes of each thread of a group as [thread, 1]; neighbours follow each other along x."""
     numbers = np.arange(kernel.threads)[:, None]
-    found, below = {}, 1
+    values_of, below = {}, 1
     for axis, extent in zip(THREAD_AXES, kernel.block, strict=True):
-        found[axis] = numbers // below % extent
+        values_of[axis] = numbers // below % extent
         below *= extent
-    return found
+    return values_of
 
 
 def _local_registers(kernel: GridKernel) -> float:
     """The registers that hold a thread's own arrays."""
-    own = (buffer for buffer in kernel.buffers.values() if buffer.scope in _LOCAL)
-    return sum(ceil(prod(b.dims) * storage_dtype(b.dtype).itemsize / BANK_BYTES) for b in own)
+    buffers = (buffer for buffer in kernel.buffers.values() if buffer.scope in _LOCAL)
+    return sum(ceil(prod(b.dims) * storage_dtype(b.dtype).itemsize / BANK_BYTES) for b in buffers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class _Access:
         warps = np.broadcast_to(np.arange(len(self.addresses))[:, None] // WARP, self.addresses.shape)
         last = (self.addresses + self.itemsize - 1) // size
         units = np.stack([np.stack([warps, self.addresses // size]), np.stack([warps, last])], axis=1).reshape(2, -1)
-        found = np.unique(units, axis=1)
-        return found[0], found[1]
+        unique_units = np.unique(units, axis=1)
+        return unique_units[0], unique_units[1]
 
     @property
     def sectors(self) -> int:
@@ -195,12 +195,12 @@ class _Counts:
         buffer = self.kernel.buffers[access.buffer]
         if buffer.scope in _LOCAL:
             return
-        found = _Access(self._addresses(buffer, access.indices, values), _itemsize(buffer))
-        self.operations += times * self._warps * found.instructions
+        described = _Access(self._addresses(buffer, access.indices, values), _itemsize(buffer))
+        self.operations += times * self._warps * described.instructions
         if buffer.scope == "shared":
-            self.passes += times * found.passes
+            self.passes += times * described.passes
         else:
-            self.sectors += times * found.sectors
+            self.sectors += times * described.sectors
 
     def _addresses(self, buffer: ir.Buffer, indices: Sequence[ir.Expr], values: Mapping[str, Ints]) -> Ints:
         """In bytes, as [thread, lane], of the threads that guards let pass."""

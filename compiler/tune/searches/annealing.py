@@ -52,10 +52,10 @@ class AnnealingSearch(SpaceSearch):
         if not self._model.is_trained:
             return self._new(self._by_estimate.tolist(), count)
         drawn = int(self.rng.binomial(count, _AT_RANDOM))
-        found = self._varied(self._anneal()[: _CHOICE * count], count - drawn)
+        points = self._varied(self._anneal()[: _CHOICE * count], count - drawn)
         if not self.told:  # other tasks may be unlike this one: the estimate has a point too
-            found = [*self._new(map(int, self._by_estimate), 1), *found]
-        return self._new(found, count)
+            points = [*self._new(map(int, self._by_estimate), 1), *points]
+        return self._new(points, count)
 
     @cached_property
     def _by_estimate(self) -> Ints:
@@ -70,8 +70,8 @@ class AnnealingSearch(SpaceSearch):
             return
         told = np.array(sorted(self.told), np.int64)
         costs = np.array([self.told[index] for index in told.tolist()])
-        own = [(self._features(told), costs)] if len(told) else []
-        self._model.train([*own, *((self._seen(features), costs) for features, costs in self._prior)])
+        batches = [(self._features(told), costs)] if len(told) else []
+        self._model.train([*batches, *((self._seen(features), costs) for features, costs in self._prior)])
         self._is_new, self._kept = False, None
 
     @cached_property
@@ -105,12 +105,12 @@ class AnnealingSearch(SpaceSearch):
             temperature = _HOTTEST * spread * (1 - step / _STEPS)
             moved = space.mutated(self.rng, at)
             gain = self._scores(moved) - scores
-            taken = self.rng.random(len(at)) < np.exp(np.minimum(gain / temperature, 0.0))
-            at, scores = np.where(taken, moved, at), np.where(taken, scores + gain, scores)
+            accepted = self.rng.random(len(at)) < np.exp(np.minimum(gain / temperature, 0.0))
+            at, scores = np.where(accepted, moved, at), np.where(accepted, scores + gain, scores)
             met.append(moved)
         self._chains = at
         result = np.unique(np.concatenate(met))
-        result = result[~np.isin(result, np.fromiter(self.taken, np.int64, len(self.taken)))]
+        result = result[~np.isin(result, np.fromiter(self.used_points, np.int64, len(self.used_points)))]
         return result[np.argsort(-self._scores(result), kind="stable")]
 
     def _starts(self) -> Ints:
@@ -129,13 +129,13 @@ class AnnealingSearch(SpaceSearch):
         spread = float(scores.std()) or 1.0
         chosen: list[int] = []
         seen = np.zeros((digits.shape[1], int(digits.max(initial=0)) + 1), bool)
-        left = np.ones(len(indices), bool)
+        remaining = np.ones(len(indices), bool)
         knobs = np.arange(digits.shape[1])
         for _ in range(min(count, len(indices))):
             variety = (~seen[knobs, digits]).sum(axis=1)
-            worth = np.where(left, scores / spread + _VARIETY * variety, -np.inf)
+            worth = np.where(remaining, scores / spread + _VARIETY * variety, -np.inf)
             best = int(worth.argmax())
-            seen[knobs, digits[best]], left[best] = True, False
+            seen[knobs, digits[best]], remaining[best] = True, False
             chosen.append(int(indices[best]))
         return chosen
 

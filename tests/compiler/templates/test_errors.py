@@ -42,8 +42,8 @@ REFUSED = [
     (
         conv2d,
         {"stride": 2},
-        "conv2d: option must be one of batch, height, width, in_channels, out_channels, kernel, strides, pads, "
-        "dilations, groups, activation, floor, ceiling, zero_point, input_zero_point, raw, virtual_threads, packing, "
+        "conv2d: option must be one of batch, height, width, kernel, in_channels, out_channels, strides, pads, "
+        "dilations, groups, packing, activation, floor, ceiling, zero_point, input_zero_point, raw, virtual_threads, "
         "tiling, chained, name, got stride (did you mean strides?)",
     ),
     (

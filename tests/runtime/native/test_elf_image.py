@@ -82,7 +82,7 @@ def check_against_ld(folder: Path, target: str, content: bytes, base: int, **sym
     layout = layout_of(content)
     addresses = dict.fromkeys(layout.externals, 0x1000) | symbols
     image = layout.image(base, addresses)
-    names = {layout.found.symbols[stub.symbol].name: base + place for stub, place in layout.stubs.items()}
+    names = {layout.elf.symbols[stub.symbol].name: base + place for stub, place in layout.stubs.items()}
     expected = linked(folder, target, content, layout, base, names | symbols)
     start = min(layout.places.values())
     differing = [at for at in range(start, layout.nbytes, 4) if image[at : at + 4] != expected[at : at + 4]]
@@ -191,7 +191,7 @@ def test_the_assembly_has_every_type_of_relocation(tmp_path: Path) -> None:
         architecture = Target.named(target).architecture
         sources = [(ASSEMBLY / f"{architecture}{part}.s").read_text() for part in ("", "_calls")]
         layouts = [layout_of(assemble(tmp_path, target, source)) for source in sources]
-        used = {each.kind for layout in layouts for each in layout.found.relocations}
+        used = {each.kind for layout in layouts for each in layout.elf.relocations}
         assert used == layouts[0].machine.relocations.keys()
 
 
@@ -263,14 +263,14 @@ def test_what_cannot_be_laid_out_or_relocated_is_refused(
 
 def test_addends_of_64_bit_machines_are_in_the_relocations() -> None:
     layout = one_relocation(62, 2)
-    bare = replace(layout.found, relocations=(replace(layout.found.relocations[0], addend=None),))
+    bare = replace(layout.elf, relocations=(replace(layout.elf.relocations[0], addend=None),))
     with pytest.raises(NativeError, match=r"^k: R_X86_64_PC32 must have an addend in its section, got one without$"):
         ElfLayout.of(bare, "k").image(0x10000, {})
 
 
 def test_a_relocation_lies_in_its_section() -> None:
     layout = one_relocation(62, 1)
-    late = replace(layout.found, relocations=(replace(layout.found.relocations[0], offset=12),))
+    late = replace(layout.elf, relocations=(replace(layout.elf.relocations[0], offset=12),))
     with pytest.raises(NativeError, match=r"^k: R_X86_64_64 must lie in \.text, got offset 12$"):
         ElfLayout.of(late, "k").image(0x10000, {})
 

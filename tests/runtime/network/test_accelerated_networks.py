@@ -133,7 +133,7 @@ def test_a_concatenation_costs_nothing():
     results = check(network, machine, dict.fromkeys(possible(model, machine), "vdla"))
     operators = {op.op: op for run in results.steps for op in run.step.placement.operators}
     assert operators["Concat"].cycles == 0
-    assert operators["Concat"].reason.startswith("0 ms there")
+    assert operators["Concat"].reason.startswith("0 ms on the accelerator")
     place = {name: "cpu" if name.startswith("both") else "vdla" for name in possible(model, machine)}
     check(network, machine, place)
 

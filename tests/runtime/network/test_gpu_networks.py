@@ -110,7 +110,7 @@ def test_modelled_cost_decides_beside_a_cpu():
     model = compile_network(SMALL, "host", gpu="opencl", place={"conv": "gpu"})
     assert [s.placement.device for s in model.artifact.plan.steps] == ["copy", "gpu", "copy", "cpu", "cpu", "cpu"]
     conv, *_, soft = [op for s in model.artifact.plan.steps for op in s.placement.operators if op.op != "Copy"]
-    assert (conv.name, conv.reason) == ("conv", "named to run on the GPU")
+    assert (conv.name, conv.reason) == ("conv", "placed on the GPU by the user")
     assert soft.reason.endswith(" on the GPU, 0.001 ms on the CPU, and copies between them")
 
 

@@ -70,7 +70,7 @@ def test_a_result_that_is_computed_in_blocks_has_the_reason_of_its_node():
     artifact = compile_network(graph, "pynq_z1", cpu="x86-64-avx2").artifact
     placed = {op.name: op for step in artifact.plan.steps for op in step.placement.operators}
     assert placed["last"].op == "Conv"
-    assert placed["last"].reason == "on the accelerator it must compute in integers; it is not quantised"
+    assert placed["last"].reason == "on the accelerator it must be quantised"
     assert placed["y"].op == "vdla.Repack"
     assert placed["y"].reason == ""
 

@@ -110,4 +110,7 @@ def test_paths_that_cannot_be_used(tmp_path: Path) -> None:
     assert str(raised.value) == f"{absent}: no such file"
     with pytest.raises(TuningError) as raised:
         TuningLog(absent / "log.jsonl")
-    assert str(raised.value) == f"{absent / 'log.jsonl'}: log must be a writable file, got No such file or directory"
+    assert str(raised.value) == (
+        f"{absent / 'log.jsonl'}: log must be a writable file, got No such file or directory; "
+        "name a file in an existing, writable folder"
+    )

@@ -23,7 +23,7 @@ def test_a_fault_changes_one_file(fault):
 @pytest.mark.long
 def test_a_fault_is_named_by_the_rtl():
     outcome = plant_in_rtl(RTL_FAULTS[0], most=20)
-    assert outcome.caught, outcome.found
+    assert outcome.caught, outcome.finding
 
 
 def test_machines_with_rtl_are_of_three_configurations(tmp_path):

@@ -74,7 +74,7 @@ def test_a_fault_has_a_place_in_which_the_machine_differs_or_breaks_a_function(f
 @pytest.mark.parametrize("fault", **named([fault for fault in FAULTS if fault.view is View.FUNCTION]))
 def test_a_fault_of_function_is_named_by_function(fault):
     (outcome,) = plant(fault, places=1)
-    assert outcome.view == fault.view.value, outcome.found
+    assert outcome.view == fault.view.value, outcome.finding
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -31,6 +31,14 @@ def test_mutated_models_are_read_or_refused(first):
     assert words == {"refused", "imported", "evaluated"}
 
 
+def test_mutated_files_of_tensorflow_lite_are_read_or_refused():
+    pytest.importorskip("tflite")
+    outcomes = [run_case(SOURCES["tflite"].case, seed) for seed in range(3_000_000, 3_000_500)]
+    assert {seed: fault for outcome in outcomes for seed, fault in outcome.faults.items()} == {}
+    words = {word for outcome in outcomes for word in outcome.words}
+    assert words >= {"refused", "evaluated"}
+
+
 @pytest.mark.slow
 def test_mutated_artifacts_are_loaded_or_refused():
     """In a process of its own, whose memory is bounded."""

@@ -91,8 +91,8 @@ def _show_outcomes(device: str, config: str, outcomes: Sequence[CheckOutcome]) -
     console.print(f"{failed} of {len(outcomes)} failed" if failed else "everything works")
 
 
-def _show_measurement(found: MemoryMeasurement) -> None:
-    dram, clock, beat = found.fit.dram, found.config.clock_mhz, found.config.axi_bytes
+def _show_measurement(measurement: MemoryMeasurement) -> None:
+    dram, clock, beat = measurement.fit.dram, measurement.config.clock_mhz, measurement.config.axi_bytes
     listing = table(f"memory at {clock:g} MHz", "figure", "cycles", "is")
     for name in ("read", "write"):
         latency = getattr(dram, f"{name}_latency")
@@ -100,11 +100,11 @@ def _show_measurement(found: MemoryMeasurement) -> None:
     listing.add_row("from beat to beat", str(dram.beat_cycles), "")
     listing.add_row("more from burst to burst", str(dram.burst_gap), "")
     for name in ("read", "write"):
-        rate, speed = getattr(found, f"{name}_bytes_per_cycle") / beat, getattr(found, f"{name}_mb_s")
+        rate, speed = getattr(measurement, f"{name}_bytes_per_cycle") / beat, getattr(measurement, f"{name}_mb_s")
         listing.add_row(f"{name} bandwidth", f"{rate:.3f} beats a cycle", f"{speed:,.0f} MB/s")
     for name in ("reads", "writes"):
         listing.add_row(f"outstanding {name} that help", "", str(getattr(dram, f"outstanding_{name}")))
     output().print()
     output().print(listing)
-    error = "in every cycle" if not found.fit.error else f"to {100 * found.fit.error:.2f} %"
-    output().print(f"the model agrees with the device {error}; runs differed by {100 * found.spread:.2f} %")
+    error = "in every cycle" if not measurement.fit.error else f"to {100 * measurement.fit.error:.2f} %"
+    output().print(f"the model agrees with the device {error}; runs differed by {100 * measurement.spread:.2f} %")

@@ -45,12 +45,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.address.endswith(".toml"):
         boards = read_farm(arguments.address)
-        found = farm_status(boards)
+        farm = farm_status(boards)
     else:
         boards = (FarmBoard(arguments.address, arguments.address, arguments.tls, arguments.token_file),)
-        found = [boards[0].status()]
-    answers = [(board, status) for board, status in zip(boards, found, strict=True) if isinstance(status, BoardStatus)]
-    silent = [(board, error) for board, error in zip(boards, found, strict=True) if not isinstance(error, BoardStatus)]
+        farm = [boards[0].status()]
+    answers = [(board, status) for board, status in zip(boards, farm, strict=True) if isinstance(status, BoardStatus)]
+    silent = [(board, error) for board, error in zip(boards, farm, strict=True) if not isinstance(error, BoardStatus)]
     document = {board.name: asdict(status) for board, status in answers}
     if write_json(arguments.json, document | {board.name: {"error": str(error)} for board, error in silent}):
         return FINDING if silent else OK

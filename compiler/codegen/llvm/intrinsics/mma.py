@@ -96,5 +96,5 @@ def _lower(form: _Form, emit: FragmentEmitter) -> None:
     builder, sums = emit.builder, emit.load("c")
     operands = [builder.bitcast(register, form.register) for name in ("a", "b") for register in emit.load(name)]
     kind = ir.LiteralStructType([form.result] * len(sums))
-    found: Value = call_intrinsic(builder, f"llvm.nvvm.mma.{form.instruction}", kind, *operands, *sums)
-    emit.store("c", [builder.extract_value(found, place) for place in range(len(sums))])
+    results: Value = call_intrinsic(builder, f"llvm.nvvm.mma.{form.instruction}", kind, *operands, *sums)
+    emit.store("c", [builder.extract_value(results, place) for place in range(len(sums))])

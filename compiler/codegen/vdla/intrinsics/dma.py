@@ -53,8 +53,8 @@ def load(
     elements are sign-extended into the accumulator. `dtype` is that of the elements if it is not
     the buffer's: narrower weights, whose bytes are copied as they are.
     """
-    own, of_buffer = _entry_shape(config, buffer)
-    shape, dtype = shape or own, dtype or of_buffer
+    entry_shape, of_buffer = _entry_shape(config, buffer)
+    shape, dtype = shape or entry_shape, dtype or of_buffer
     data = te.placeholder(shape, config.out_dtype if widen else dtype, "data")
     inside, pad = te.placeholder((1,), "bool", "inside"), te.placeholder((1,), dtype, "pad")
 

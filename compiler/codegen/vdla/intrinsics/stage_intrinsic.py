@@ -64,13 +64,13 @@ def _composed(stage: EmitStage, plain: Intrinsic) -> te.Tensor:
     """The behaviour of the stage on a requantised element."""
     before, after = plain.output.stage, stage.output.stage
     assert isinstance(before, Stage) and isinstance(after, Stage)
-    own = tuple(ir.Var(axis_name(axis)) for axis in after.axes)
+    axis_vars = tuple(ir.Var(axis_name(axis)) for axis in after.axes)
 
     def value(*at: te.Value) -> te.Value:
         places = {axis_name(axis): place.expr for axis, place in zip(before.axes, at, strict=True)}
         result = ir.substitute(before.value.expr, places)
         places = {axis_name(axis): place.expr for axis, place in zip(after.axes, at, strict=True)}
-        expr = _with_result(after.value.expr, stage, own, result)
+        expr = _with_result(after.value.expr, stage, axis_vars, result)
         tensors = (*before.reads, *(tensor for tensor in after.reads if tensor.name != stage.operand))
         return te.Value(ir.substitute(expr, places), after.value.dtype, tensors=merge_unique(tensors))
 
@@ -78,13 +78,13 @@ def _composed(stage: EmitStage, plain: Intrinsic) -> te.Tensor:
     return composed
 
 
-def _with_result(expr: ir.Expr, stage: EmitStage, own: tuple[ir.Expr, ...], result: ir.Expr) -> ir.Expr:
+def _with_result(expr: ir.Expr, stage: EmitStage, axis_vars: tuple[ir.Expr, ...], result: ir.Expr) -> ir.Expr:
     """`expr` with the operand of the stage replaced, which must be read at its own place."""
 
     def replaced(part: ir.Expr) -> ir.Expr:
         if not isinstance(part, ir.Load) or part.buffer != stage.operand:
             return part
-        if part.indices != own:
+        if part.indices != axis_vars:
             rule = f"{stage.operand} must be read at the place of the result"
             raise IntrinsicError(f"stage {stage.name}: {rule}, got {ir.expr_text(part)}")
         return result
@@ -115,11 +115,11 @@ def _copies(extension: Extension, state: State) -> bool:
 
 def _load(nest: TensorizedNest, loader: Extension, state: State, access: EntryAccess) -> MacroOp:
     """The operation that copies all rows from a tile."""
-    found = isa_of(nest.config).format_named(loader.name)
-    if found is None or found.plug_in is None or not isinstance(access.place, BufferTile):
+    load_format = isa_of(nest.config).format_named(loader.name)
+    if load_format is None or load_format.plug_in is None or not isinstance(access.place, BufferTile):
         raise LoweringError(f"extension {loader.name}: machine must have it, got none; extend it first")
-    (port,) = found.plug_in.states
+    (port,) = load_format.plug_in.states
     steps: dict[str, Any] = {"loop0": state.rows, "wgt0": 1} | ({f"{port.index}0": 1} if port.index else {})
     return MacroOp(
-        found.cls(**steps), {"wgt": (access.place, access.base * state.rows)}, (MicroOp(),), None, nest.source
+        load_format.cls(**steps), {"wgt": (access.place, access.base * state.rows)}, (MicroOp(),), None, nest.source
     )

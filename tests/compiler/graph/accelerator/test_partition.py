@@ -116,7 +116,7 @@ def test_large_operators_move_and_small_ones_stay():
     small = decisions(graph_of(conv("x", "y"), size=2))
     assert not small.calls
     assert small.decisions["y"].device == "cpu"
-    assert "to hand over" in small.decisions["y"].reason
+    assert "for packing" in small.decisions["y"].reason
 
 
 def test_the_user_decides():
@@ -125,14 +125,14 @@ def test_the_user_decides():
     graph = graph_of(conv("x", "y"), size=56, channels=64)
     forced = decisions(graph, {"y": "cpu"})
     assert not forced.calls
-    assert forced.decisions["y"].reason == "named to stay on the CPU"
+    assert forced.decisions["y"].reason == "placed on the CPU by the user"
 
 
 @pytest.mark.parametrize(
     ("node", "reason"),
     [
-        (Node("Sign", ("x",), ("y",)), "compute in integers; it is not quantised"),
-        (Node("Transpose", ("x",), ("y",), {"perm": (0, 1, 3, 2)}), "compute; it moves data only"),
+        (Node("Sign", ("x",), ("y",)), "be quantised"),
+        (Node("Transpose", ("x",), ("y",), {"perm": (0, 1, 3, 2)}), "compute, not only move data"),
         (
             Node("vdla.QTable", ("x",), ("y",), {"table": np.zeros(256, np.int8)}),
             "be an operator with a template, got QTable",
@@ -152,16 +152,16 @@ def qdq_case(op, dtype="int8", quantised=True):
     return b.graph(b.quantise(found, 0.1) if quantised else found)
 
 
-CONVERTS = "compute; it converts between floats and integers only"
+CONVERTS = "compute, not only convert between floats and integers"
 
 
 @pytest.mark.parametrize(
     ("graph", "reason"),
     [
         (qdq_case("Softmax"), "be an operator of integers, got Softmax"),
-        (qdq_case("Softmax", quantised=False), "compute in integers; its operands are quantised, its result is not"),
+        (qdq_case("Softmax", quantised=False), "have a quantised result, not only quantised operands"),
         (qdq_case("LeakyRelu", "int16"), "read activations of 8 bits, got int16 for v0"),
-        (qdq_case("Transpose", "int16"), "compute; it moves data only"),
+        (qdq_case("Transpose", "int16"), "compute, not only move data"),
     ],
 )
 def test_reasons_of_float_operators_in_a_quantised_graph(graph, reason):
@@ -178,9 +178,9 @@ def test_only_floats_are_to_be_quantised(dtype):
     graph = check_graph(Graph("g", ("x",), ("y",), (Node("Add", ("x", "x"), ("y",)),), {}, types))
     found = decisions(graph).decisions["y"]
     if dtype == "float32":
-        wanted = ("compute in integers; it is not quantised", "quantisation, as with --calibration FILE")
+        wanted = ("be quantised", "quantisation, as with --calibration FILE")
     else:
-        wanted = (f"compute in integers of 8 bits, got {dtype}", "")
+        wanted = (f"compute in 8-bit integers, got {dtype}", "")
     assert (found.reason.removeprefix("on the accelerator it must "), found.change) == wanted
 
 

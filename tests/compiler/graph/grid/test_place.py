@@ -77,7 +77,7 @@ def test_named_places_and_reasons_hold_and_are_told():
     assert {name: why.reason for name, why in found.decisions.items() if name in ("v0", "v1", "v2")} == {
         "v0": "the target is the GPU",
         "v1": "on the GPU it must have a tensor expression",
-        "v2": "named to run on the CPU",
+        "v2": "placed on the CPU by the user",
     }
 
 

@@ -116,7 +116,7 @@ def test_operators_of_other_domains_are_refused_with_the_remedy(domain, op, reas
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (b"no model", "model: the file must be an ONNX model, got 8 bytes that are none"),
+        (b"no model", "model: the file must be an ONNX model, got 8 bytes of another format"),
         (
             model([helper.make_node("Relu", ["q"], ["y"])]),
             "small: Relu y: inputs must be computed before it, got q, which nothing computes",

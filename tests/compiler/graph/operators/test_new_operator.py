@@ -32,7 +32,7 @@ ON_ACCELERATOR = '''\
 from vdla.compiler import operators, te, templates
 from vdla.compiler.graph.integer.affine import activation, multipliers
 from vdla.compiler.graph.integer.result import sole
-from vdla.compiler.graph.machine.elementwise_calls import elementwise
+from vdla.compiler.graph.machine.calls import elementwise
 from vdla.compiler.graph.operators import OperatorRecord, Trait, element_function, register
 from vdla.compiler.graph.rules import FusionClass
 from vdla.compiler.graph.rules.requantise import far, rescaled_sums, zero_point
@@ -62,7 +62,7 @@ register(
         fusion=FusionClass.INJECTIVE,
         expression=quantised,
         traits=Trait.ELEMENTWISE,
-        template=elementwise(templates.leaky_relu, "factors"),
+        template=elementwise(templates.leaky_relu),
         on_host=False,
     ),
 )

@@ -23,6 +23,7 @@ REWRITES = ("compiler/graph/onnx", "compiler/graph/passes/tabular.py")  # of sin
 PATTERNS = {
     "compiler/graph/integer/result.py": {"Clip", "Relu"},
     "compiler/graph/passes/batch_norm.py": {"Add", "Mul"},
+    "compiler/graph/passes/expansion.py": {"Cast"},
     "compiler/graph/passes/simplify.py": {
         "Cast",
         "CastLike",

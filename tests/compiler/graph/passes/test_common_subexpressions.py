@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Common subexpressions: equal nodes and equal constants become one, random nodes stay."""
 
+import copy
+
 import numpy as np
+import pytest
 from helpers.graphs import operators_of, small_graph
 
 from vdla.compiler.graph import Node, check_graph
@@ -34,3 +37,33 @@ def test_constants_merge_by_value_and_type():
     graph = check_graph(merge_common_subexpressions(small_graph(nodes, c=one, d=one.copy())))
     assert operators_of(graph) == ["Add", "Mul"]
     assert list(graph.constants) == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [((1, 2), (1, 2, 0)), ((0.0,), (-0.0,)), ((1,), (True,)), ((1,), (1.0,)), (("1",), (1,)), (((1,),), ((2,),))],
+)
+def test_tuples_tell_nodes_apart_by_values_and_types(first, second):
+    nodes = [
+        Node("example.F", ("x",), (name,), {"t": value}) for name, value in zip("ab", (first, second), strict=True)
+    ]
+    graph = merge_common_subexpressions(small_graph([*nodes, Node("Add", ("a", "b"), ("y",))]))
+    assert operators_of(graph) == ["example.F", "example.F", "Add"]
+
+
+def test_tuples_of_arrays_merge_by_value():
+    value = (np.arange(3000), (0.5, "text", (np.ones(2), 1)))
+    nodes = [Node("example.F", ("x",), (name,), {"t": copy.deepcopy(value)}) for name in "ab"]
+    graph = merge_common_subexpressions(small_graph([*nodes, Node("Add", ("a", "b"), ("y",))]))
+    assert operators_of(graph) == ["example.F", "Add"]
+
+
+def test_attributes_of_a_node_that_reads_alone_are_not_compared():
+    class Text(str):
+        __slots__ = ()
+
+        def __repr__(self):
+            raise AssertionError("compared")
+
+    nodes = [Node("example.F", ("x",), ("a",), {"t": Text()}), Node("example.F", ("a",), ("y",), {"t": Text()})]
+    assert len(merge_common_subexpressions(small_graph(nodes)).nodes) == 2

@@ -166,6 +166,6 @@ def test_what_cannot_be_chosen_is_refused() -> None:
 
 def test_given_tiles_must_be_taken() -> None:
     tiles = MatmulTiles(16, 16, 8, 1, 1, 1)
-    with pytest.raises(ScheduleError, match=r"^grid schedule of x0_relu: tiles must be legal there, got MatmulTiles"):
+    with pytest.raises(ScheduleError, match=r"^grid schedule of x0_relu: tiles must be legal, got MatmulTiles"):
         grid_schedule(FUNCTIONS["elements"], DEVICE, tiles={"x0_relu": tiles})
     assert isinstance(grid_schedule(FUNCTIONS["matmul"], DEVICE, tiles={"x0_matmul": tiles}), Schedule)

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exported models run as ONNX Runtime ran them when they were exported."""
+
+import numpy as np
+import pytest
+
+import vdla
+from vdla.verification.zoo.archive import MOST_BYTES, Entry, Input, Writer, archives, largest_error, read
+
+MODELS = {model.entry.name: model for path in archives() for model in read(path)}
+SAMPLE = 7  # one in so many on every day, all in the long tests
+
+
+def cases():
+    return [
+        name if index % SAMPLE == 0 else pytest.param(name, marks=pytest.mark.long) for index, name in enumerate(MODELS)
+    ]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", cases())
+def test_a_model_runs_as_its_exporter_means_it(name):
+    model = MODELS[name]
+    outputs = vdla.compile(model.content, "host").run(model.entry.draw()).outputs
+    assert largest_error([np.asarray(value) for value in outputs.values()], model.outputs) <= model.entry.tolerance
+
+
+def test_every_model_says_who_wrote_it():
+    assert len(MODELS) >= 200
+    assert all(model.entry.exporter and len(model.content) <= MOST_BYTES for model in MODELS.values())
+
+
+def test_an_archive_is_read_as_it_was_written(tmp_path):
+    entry = Entry("one", "table", "by hand", 17, (Input("x", "float32", (2, 3)), Input("n", "int64", (2,), 5)))
+    strings = np.array(["a", "bc"], dtype=object)
+    for name in ("first.zip", "second.zip"):
+        writer = Writer(tmp_path / name)
+        writer.add(entry, b"model", [np.float32([1, np.nan]), strings])
+        writer.write()
+    (model,) = read(tmp_path / "first.zip")
+    assert model.entry == entry and model.content == b"model"
+    assert largest_error([np.float32([1, np.nan]), strings], model.outputs) == 0
+    assert (tmp_path / "first.zip").read_bytes() == (tmp_path / "second.zip").read_bytes()
+
+
+def test_a_model_that_is_too_large_is_refused(tmp_path):
+    entry = Entry("large", "network", "by hand", 17, ())
+    with pytest.raises(ValueError, match=r"large: model must have at most 100000 bytes, got 100001"):
+        Writer(tmp_path / "x.zip").add(entry, bytes(MOST_BYTES + 1), [])
+
+
+@pytest.mark.parametrize(
+    "output",
+    [np.float32([1, 3]), np.float64([1, 2]), np.float32([[1, 2]]), np.float32([1, np.nan]), np.float32([np.inf, 2])],
+)
+def test_differences_are_errors(output):
+    assert largest_error([output], [np.float32([1, 2])]) >= 0.5
+
+
+def test_integers_strings_and_counts_of_outputs_must_be_equal():
+    assert largest_error([np.int64([1])], [np.int64([2])]) == np.inf
+    assert largest_error([np.array(["a"], dtype=object)], [np.array(["b"])]) == np.inf
+    assert largest_error([], [np.int64([2])]) == np.inf
+    assert largest_error([np.float32([1.5, 2])], [np.float32([1, 2])]) == 0.25
