@@ -45,8 +45,8 @@ def numbers_of(
     `numbers` are known before. `error` is raised for a shape of another rank, one that contradicts
     a number of the model, and for two numbers of one symbol.
     """
-    found = dict(numbers or {})
-    sources = dict.fromkeys(found, "extents")
+    symbols = dict(numbers or {})
+    sources = dict.fromkeys(symbols, "extents")
     for name, shape in shapes.items():
         extents = declared[name]
         if extents is None:
@@ -57,11 +57,11 @@ def numbers_of(
         for axis, (extent, number) in enumerate(zip(extents, shape, strict=True)):
             if isinstance(extent, int) and extent != number:
                 raise error(f"{rule}, whose axis {axis} is {number}, not {extent}")
-            if isinstance(extent, str) and found.setdefault(extent, number) != number:
-                raise error(f"{rule}, as {extent} is {found[extent]} in {sources[extent]}")
+            if isinstance(extent, str) and symbols.setdefault(extent, number) != number:
+                raise error(f"{rule}, as {extent} is {symbols[extent]} in {sources[extent]}")
             if isinstance(extent, str):
                 sources.setdefault(extent, f"the shape of {name}")
-    return found
+    return symbols
 
 
 def list_text(extents: Sequence[int | str | None]) -> str:

@@ -139,10 +139,10 @@ def _with_bodies(node: Node, types: Mapping[str, ValueType], protos: Mapping[tup
     for key, body in node.bodies.items():
         proto = protos[node.outputs[0], key]
         captures = node.attributes["captures"]
-        own, captured = len(body.inputs) - captures, node.inputs[len(node.inputs) - captures :]
+        count, captured = len(body.inputs) - captures, node.inputs[len(node.inputs) - captures :]
         declared = {value.name: type_of(value.type) for value in proto.input}
-        inputs = {name: declared.get(name) or _open(body.types[name]) for name in body.inputs[:own]}
-        pairs = zip(body.inputs[own:], captured, strict=True)
+        inputs = {name: declared.get(name) or _open(body.types[name]) for name in body.inputs[:count]}
+        pairs = zip(body.inputs[count:], captured, strict=True)
         inputs |= {name: types[outer] for name, outer in pairs if outer in types}
         attributes[key] = _retyped(replace(body, types={**body.types, **inputs}), proto)
     return replace(node, attributes=attributes)
