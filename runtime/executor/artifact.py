@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from os import PathLike
 from typing import Any
@@ -25,6 +25,7 @@ from vdla.runtime.executor.errors import ArtifactError
 from vdla.runtime.executor.grid_code import GridCode, GridPart
 from vdla.runtime.executor.json_fields import from_json, to_json
 from vdla.runtime.executor.plan import STORED_IN_BYTES, Plan, PlannedValue, numpy_dtype, size_bytes
+from vdla.runtime.executor.recipe import Recipe
 from vdla.simulator.verify import VerifyError, require_verified
 from vdla.support.sealed_file import FileFormat, Payload
 
@@ -83,7 +84,8 @@ class KernelCode:
 class Artifact:
     """A compiled network; `origin` has source and licence of the model and the versions used.
 
-    `variants` are further plans, for inputs of other shapes; `grid` is the part on a GPU, if any.
+    `variants` are further plans, for inputs of other shapes; `grid` is the part on a GPU, if any;
+    with a `recipe`, the last plan is for inputs of any shape, and slow.
     """
 
     plan: Plan
@@ -92,6 +94,7 @@ class Artifact:
     kernels: tuple[KernelCode, ...] = ()
     programs: tuple[Program, ...] = ()
     grid: GridPart | None = None
+    recipe: Recipe | None = None
     cpu: Cpu
     origin: Mapping[str, str] = field(default_factory=dict)
 
@@ -103,7 +106,10 @@ class Artifact:
     @property
     def config(self) -> Config | None:
         """The machine of the programs; None if there are none."""
-        return self.programs[0].config if self.programs else None
+        if self.programs:
+            return self.programs[0].config
+        machine = None if self.recipe is None else self.recipe.machine
+        return None if machine is None else Config.from_dict(machine)
 
     def check(self) -> Artifact:
         """The artifact, if every rule holds.
@@ -120,6 +126,8 @@ class Artifact:
         for plan in self.plans:
             check_plan(plan, described, kernels, self.programs, on_grid)
         check_variants(self.plans)
+        if self.recipe is not None:
+            self.recipe.require_inputs(f"plan {self.plan.name}", self.plan.inputs)
         for program in self.programs:
             mismatch = program.config.mismatch(self.programs[0].config)
             if mismatch is not None:
@@ -144,12 +152,16 @@ class Artifact:
             ],
             "programs": [len(content) for content in programs],
         }
+        models = []
+        if self.recipe is not None:
+            models = [self.recipe.model]
+            manifest["recipe"] = [self.recipe.to_json(), len(self.recipe.model)]
         if self.grid is not None:
             manifest["grid"] = [self.grid.device, [code.to_json() for code in self.grid.kernels]]
         numbers = (value for value in self.constants.values() if value.dtype != object)
         arrays = [np.ascontiguousarray(value).tobytes() for value in numbers]
         text = json.dumps(manifest, indent=1, allow_nan=False).encode()
-        return ARTIFACT_FILE.seal(text, [*arrays, *kernels, *programs])
+        return ARTIFACT_FILE.seal(text, [*arrays, *kernels, *programs, *models])
 
     @staticmethod
     def from_bytes(content: bytes, where: str) -> Artifact:
@@ -200,6 +212,7 @@ def _build(manifest: dict[str, Any], payload: Payload) -> Artifact:
         Program.from_bytes(bytes(payload.take("program", nbytes)), f"program {index}")
         for index, nbytes in enumerate(manifest["programs"])
     )
+    recipe = _recipe(manifest["recipe"], payload) if "recipe" in manifest else None
     payload.finish()
     return Artifact(
         plan=from_json(Plan, manifest["plan"], "plan"),
@@ -208,9 +221,15 @@ def _build(manifest: dict[str, Any], payload: Payload) -> Artifact:
         kernels=kernels,
         programs=programs,
         grid=_grid(manifest["grid"]) if "grid" in manifest else None,
+        recipe=recipe,
         cpu=from_json(Cpu, manifest["cpu"], "cpu"),
         origin=from_json(dict[str, str], manifest["origin"], "origin"),
     )
+
+
+def _recipe(raw: list[Any], payload: Payload) -> Recipe:
+    described, nbytes = raw
+    return replace(from_json(Recipe, described, "recipe"), model=bytes(payload.take("model", nbytes)))
 
 
 def _grid(raw: list[Any]) -> GridPart:

@@ -10,6 +10,10 @@ class ArtifactError(Error, ValueError):
     """A file that is no valid artifact, or one for another machine; the message says where."""
 
 
+class ModelWarning(UserWarning):
+    """A model that runs slowly on this machine; the message says what to do."""
+
+
 class ExecutorError(Error, ValueError):
     """Inputs that do not fit a model, or a model that this machine cannot run."""
 

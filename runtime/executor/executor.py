@@ -27,6 +27,7 @@ from vdla.runtime.numpy_operators import Value
 from vdla.simulator.stats import RunStats
 from vdla.support.arrays import cast_hint
 from vdla.support.html_repr import shown_by
+from vdla.support.symbolic_shapes import shape_words
 
 Array = npt.NDArray[Any]
 Observe = Callable[[Step, Mapping[str, Value]], None]
@@ -117,7 +118,7 @@ class Executor:
         Raises:
             ExecutorError: inputs that do not fit the model.
         """
-        plan = self._plan_for(inputs)
+        plan = self.plan_for(inputs)
         with self._lock:
             outputs = self._runner(plan).run([inputs[name] for name in self.plan.inputs])
             return dict(zip(self.plan.outputs, outputs, strict=True))
@@ -134,7 +135,7 @@ class Executor:
             ExecutorError: inputs that do not fit the model.
         """
         inputs = _in_bytes(inputs)
-        plan = self._plan_for(inputs)
+        plan = self.plan_for(inputs)
         with self._lock:
             runner = self._runner(plan)
             runner.start([inputs[name] for name in plan.inputs])
@@ -159,18 +160,27 @@ class Executor:
             self._runners[key] = PlanRunner(plan, self.artifact.constants, self._binders)
         return self._runners[key]
 
-    def _plan_for(self, inputs: Mapping[str, Array]) -> Plan:
-        """The plan for the shapes of the inputs."""
+    def plan_for(self, inputs: Mapping[str, Array]) -> Plan:
+        """The plan for the shapes of the inputs.
+
+        Raises:
+            ExecutorError: inputs that do not fit the model.
+        """
         self._check_names(inputs)
         plans = self.artifact.plans
         for name in self.plan.inputs:
             self._check_input(name, inputs[name], self.plan.values[name].shape if len(plans) == 1 else None)
+        if self.artifact.recipe is not None:
+            given = {name: inputs[name].shape for name in self.plan.inputs}
+            self.artifact.recipe.check(f"model {self.plan.name}", given)
         for plan in plans:
             if all(plan.values[name].shape in (None, inputs[name].shape) for name in plan.inputs):
                 return plan
         shapes = " or ".join(plan.input_shapes for plan in plans)
         got = ", ".join(f"{name}{shape_text(inputs[name].shape)}" for name in self.plan.inputs)
-        raise ExecutorError(f"model {self.plan.name}: inputs must have the shapes {shapes}, got {got}")
+        option = " ".join(f"{name}={shape_words(inputs[name].shape)}" for name in self.plan.inputs)
+        added = f"compile the model with --shape {option} as well to add them"
+        raise ExecutorError(f"model {self.plan.name}: inputs must have the shapes {shapes}, got {got}; {added}")
 
     def _check_names(self, inputs: Mapping[str, Array]) -> None:
         where, names = f"model {self.plan.name}", self.plan.inputs

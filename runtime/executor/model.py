@@ -17,6 +17,7 @@ from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.executor import Executor, NetworkResult
 from vdla.runtime.executor.grid_executor import GridExecutor
 from vdla.runtime.executor.plan import PlannedValue, Step
+from vdla.runtime.executor.specialised import SpecialisedExecutors, SpecialiseModel, specialiser_here
 from vdla.runtime.grid.protocol import GridDeviceError
 from vdla.runtime.grid.registry import open_grid_device
 from vdla.runtime.numpy_operators import FUNCTIONS
@@ -32,15 +33,19 @@ class Model:
     `model(x)` takes the inputs in the model's order or by name, and returns the output, or a tuple
     of outputs. Programs of the accelerator run on `device`: an open device, or a name or an address
     as `open_device` takes it; "host" for a network without programs. Kernels of the CPU run on all
-    processors; `vdla.native.set_threads` limits them.
+    processors; `vdla.native.set_threads` limits them. `specialise` compiles the network for inputs
+    of shapes that it has no plan for; by default, as its file says, where there is a compiler.
     """
 
-    def __init__(self, artifact: Artifact, device: str | Device = "sim") -> None:
+    def __init__(
+        self, artifact: Artifact, device: str | Device = "sim", *, specialise: SpecialiseModel | None = None
+    ) -> None:
         self.artifact = artifact
         self._require(device)
         self._device_choice = device
         self._executor: Executor | None = None
         self._device: Device | None = None
+        self._specialised = SpecialisedExecutors(self._executor_of, specialise or specialiser_here(artifact))
 
     def _require(self, device: str | Device) -> None:
         """ModelError for the host as the device of programs, DeviceError for an unknown name."""
@@ -71,12 +76,13 @@ class Model:
 
     def __call__(self, *arrays: Array, **named: Array) -> Array | tuple[Array, ...]:
         """The output, or a tuple of outputs; ExecutorError for inputs that do not fit."""
-        results = self.executor.outputs(self._by_name(arrays, named))
+        inputs = self._by_name(arrays, named)
+        results = self._specialised.executor(self.executor, inputs).outputs(inputs)
         return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
 
     def run(self, inputs: Mapping[str, Array], progress: Callable[[Step], None] | None = None) -> NetworkResult:
         """One run on inputs by name: all outputs, and what each step took."""
-        return self.executor.run(inputs, progress)
+        return self._specialised.executor(self.executor, inputs).run(inputs, progress)
 
     def _by_name(self, arrays: Sequence[Array], named: Mapping[str, Array]) -> dict[str, Array]:
         names = self.artifact.plan.inputs
@@ -92,17 +98,20 @@ class Model:
     def executor(self) -> Executor:
         """The executor, made at the first use; it opens the device if there are programs."""
         if self._executor is None:
-            binder = KernelBinder(self.artifact)
-            self._executor = Executor(self.artifact, binder.bind, FUNCTIONS, self._open_device(), self._grid())
+            self._executor = self._executor_of(self.artifact)
         return self._executor
 
-    def _grid(self) -> GridExecutor | None:
-        """The part of the network on a GPU, on that GPU."""
-        part = self.artifact.grid
+    def _executor_of(self, artifact: Artifact) -> Executor:
+        """An executor of the network, or of what it is for other shapes."""
+        return Executor(artifact, KernelBinder(artifact).bind, FUNCTIONS, self._open_device(), self._grid(artifact))
+
+    def _grid(self, artifact: Artifact) -> GridExecutor | None:
+        """The part of a network on a GPU, on that GPU."""
+        part = artifact.grid
         if part is None:
             return None
         try:
-            return GridExecutor(part, self.artifact.constants, open_grid_device(part.device))
+            return GridExecutor(part, artifact.constants, open_grid_device(part.device))
         except GridDeviceError as error:
             raise ModelError(f"model {self.name}: its GPU must be available, got {error}") from None
 
@@ -110,7 +119,8 @@ class Model:
         config = self.artifact.config
         if config is None or isinstance(self._device_choice, Device):
             return None if config is None else self._device_choice  # type: ignore[return-value]
-        self._device = open_device(self._device_choice, config)
+        if self._device is None:
+            self._device = open_device(self._device_choice, config)
         return self._device
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -124,6 +134,7 @@ class Model:
 
     def close(self) -> None:
         """Free the memory on the device; the model opens it again when needed."""
+        self._specialised.close()
         if self._executor is not None:
             self._executor.close()
         if self._device is not None:

@@ -10,10 +10,36 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler.graph import Array, Graph
+from vdla.compiler.graph.onnx.import_model import input_shapes
 from vdla.compiler.graph.quantise import QuantiseError
+from vdla.runtime.network.targets import ShapeSet
+from vdla.support.symbolic_shapes import Shape, numbers_of
 
 Batch = dict[str, npt.NDArray[Any]]
 Calibration = Any  # an array, arrays by name, or an iterable of these
+
+
+def kept_data(calibration: Calibration) -> Calibration:
+    """The data, in a list if they can be read only once."""
+    return list(calibration) if isinstance(calibration, Iterator) else calibration
+
+
+def sets_of_data(graph: Graph, calibration: Calibration) -> list[ShapeSet]:
+    """The shapes of calibration data, for one sample: an open extent of a first axis is 1.
+
+    None where the graph has known shapes, or the data have others.
+    """
+    shapes, declared = dict[str, Shape](), input_shapes(graph)
+    if all(shape is not None and all(isinstance(extent, int) for extent in shape) for shape in declared.values()):
+        return []
+    for name, value in next(batches(graph, calibration), {}).items():
+        given, axes = tuple(map(int, value.shape)), declared[name] or (None,)
+        shapes[name] = (1, *given[1:]) if given and axes and not isinstance(axes[0], int) else given
+    try:
+        numbers_of(graph.name, declared, shapes, QuantiseError)
+    except QuantiseError:  # a symbol of a first axis is one of another axis, too
+        return []
+    return [ShapeSet(shapes=shapes)] if shapes else []
 
 
 def batches(graph: Graph, calibration: Calibration) -> Iterator[Batch]:

@@ -11,15 +11,18 @@ Every pass is a function from graph to graph; `observe` sees the graph before an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vdla.compiler.graph import Graph
+from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.compiler.graph.accelerator import CpuModel, Decision, board_cpu, candidates, choose, modelled_cpu, partition
 from vdla.compiler.graph.grid import HOST_MODEL
 from vdla.compiler.graph.groups import body_of
 from vdla.compiler.graph.onnx import specialise
+from vdla.compiler.graph.onnx.import_model import input_shapes
 from vdla.compiler.graph.passes import (
     GraphPass,
     Observer,
@@ -31,14 +34,18 @@ from vdla.compiler.target import Target
 from vdla.hardware.config import Config
 from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.model import Model
+from vdla.runtime.executor.recipe import Recipe
+from vdla.runtime.executor.specialised import SpecialiseModel
 from vdla.runtime.grid.registry import GRID_DEVICES, open_grid_device
+from vdla.runtime.network.batches import kept_data, sets_of_data
 from vdla.runtime.network.bodies import BODIES, FUSION
 from vdla.runtime.network.build import ProgramTimer, Progress, build_artifact
 from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, REGIONS
 from vdla.runtime.network.import_network import import_network
 from vdla.runtime.network.kernels import GridKernelTable, KernelPoints
 from vdla.runtime.network.place_on_grid import GridChoices
-from vdla.runtime.network.targets import Extents, combinations, target_of
+from vdla.runtime.network.specialise import recipe_of, specialiser
+from vdla.runtime.network.targets import Extents, Shapes, ShapeSet, common, shape_sets, target_of
 from vdla.runtime.numpy_operators import CONTROL_FLOW
 from vdla.support.background import Background
 from vdla.support.version import VERSION
@@ -50,14 +57,16 @@ if TYPE_CHECKING:
 
 _ALL_ON_GPU = tuple(GRID_DEVICES)
 """Targets that are a GPU with the CPU of this machine beside it."""
+_HOST = "host"
 
 
 def compile_network(
     source: onnx.ModelProto | Graph | bytes | str | Path,
     target: Config | Target | str = "host",
     *,
-    cpu: Target | str = "host",
+    cpu: Target | str | None = None,
     extents: Extents | None = None,
+    shapes: Shapes | None = None,
     calibration: Calibration | None = None,
     method: str | None = None,
     keep_float: Sequence[str] = (),
@@ -71,11 +80,14 @@ def compile_network(
     alone, or with a GPU.
 
     `target` is a configuration or a preset, or a CPU; `cpu` is what runs the operators that the
-    machine does not: a target, its name, or "board" for the CPU beside a preset on its board.
-    `extents` gives numbers to symbols in the shapes of inputs; several of one
-    symbol, such as {"batch": (1, 8)}, make a plan for each, and a run takes that of the shapes of
-    its inputs. `calibration` has inputs, with which a float model is quantised by `method`, by
-    default "mse", but for the nodes that `keep_float` names (see `vdla.quantise`).
+    machine does not: a target, its name, or "board" for the CPU beside a preset on its board; by
+    default this one. `shapes` has the shapes of inputs, {"x": (1, 3, 48, 192)}, or that of the only
+    one; `extents` gives numbers to symbols in them, {"batch": 1}. Several shapes of an input, or
+    several numbers, {"batch": (1, 8)}, make a plan for each, and a run takes that of the shapes of
+    its inputs. Where extents stay open, the model compiles a plan at the first run of new shapes.
+    `calibration` has inputs, with which a float model is quantised by `method`, by default "mse",
+    but for the nodes that `keep_float` names (see `vdla.quantise`); extents that stay open have a
+    plan for the shape of the data.
 
     With `gpu`, such as "opencl" or "opencl:NAME", a GPU runs what it is cheaper on by modelled
     rates, copies between the memories included. The target "opencl" is that GPU and `cpu`: all
@@ -88,25 +100,30 @@ def compile_network(
     Raises:
         OnnxError, TfliteError: the model is not valid.
         UnsupportedError: it has nodes that cannot run here.
-        ModelError: an unknown target or device, wrong extents, or nodes that no device can run.
+        ModelError: an unknown target or device, wrong extents or shapes, nodes without a device.
         QuantiseError: wrong options or data of calibration.
         GridDeviceError: no such GPU, or no driver.
     """
     for option, value in (("method", method), ("keep_float", keep_float)):
         if value and calibration is None:
             raise ModelError(f"compile: {option} must be left out without calibration, got {value!r}")
-    fixed, several = combinations(extents or {})
+    sets = shape_sets(extents, shapes)
     machine, on_grid = _devices(target, cpu, gpu, place or {})
     config = machine if isinstance(machine, Config) else None
     host = machine if isinstance(machine, Target) else _beside(machine, cpu)
     with Background() as background:
         time = None if config is None else ProgramTimer(config, background)
         progress("import", 0, 1)
-        graph = import_network(source, fixed)
+        graph = import_network(source, common(sets))
         graph = run_passes(graph, PREPARATION, observe)
+        calibration = kept_data(calibration)
         if calibration is not None and graph.nodes:  # all results may be constants
             graph = _quantised(graph, calibration, method or "mse", keep_float, observe)
-        specialised = _specialised(graph, several, observe)
+        recipe = None
+        if len(sets) == 1:
+            sets = [] if calibration is None else sets_of_data(graph, calibration)
+            recipe = _recipe(graph, machine, host, target, gpu, place or {})
+        specialised = [*_specialised(graph, sets, observe), *([graph] if recipe is not None or not sets else [])]
         placed = [_placed(item, config, host, place or {}, observe, on_grid, time) for item in specialised]
         (graph, decisions), *variants = placed
         artifact = build_artifact(
@@ -121,11 +138,22 @@ def compile_network(
             on_grid=None if on_grid is None else on_grid.kernels,
             progress=progress,
         )
-    return Model(artifact)
+    if recipe is None:
+        return Model(artifact)
+    specialise = specialiser_of(recipe, artifact.plan.name, kernel_points)
+    return Model(replace(artifact, recipe=recipe), specialise=specialise)
+
+
+def specialiser_of(recipe: Recipe, name: str, kernel_points: KernelPoints | None = None) -> SpecialiseModel:
+    """What compiles the model `name` for shapes of inputs, as a recipe says."""
+    return specialiser(partial(compile_network, kernel_points=kernel_points), recipe, name)
 
 
 def kernel_graphs(
-    source: onnx.ModelProto | Graph | bytes | str | Path, cpu: Target | str = "host", extents: Extents | None = None
+    source: onnx.ModelProto | Graph | bytes | str | Path,
+    cpu: Target | str = "host",
+    extents: Extents | None = None,
+    shapes: Shapes | None = None,
 ) -> tuple[Graph, ...]:
     """The graphs of the kernels of a model on a CPU alone, one a step; equal ones repeat.
 
@@ -136,40 +164,68 @@ def kernel_graphs(
     host = target_of(cpu, ModelError)
     if isinstance(host, Config):
         raise ModelError(f"kernel_graphs: cpu must be a CPU, got the accelerator {host.name}")
-    graph = run_passes(import_network(source, combinations(extents or {})[0]), PREPARATION, None)
+    graph = run_passes(import_network(source, common(shape_sets(extents, shapes))), PREPARATION, None)
     placed, _ = _placed(graph, None, host, {}, None)
     return tuple(body_of(placed, node) for node in placed.nodes if node.op not in CONTROL_FLOW)
 
 
 def _devices(
-    target: Config | Target | str, cpu: Target | str, gpu: str | None, place: Mapping[str, str]
+    target: Config | Target | str, cpu: Target | str | None, gpu: str | None, place: Mapping[str, str]
 ) -> tuple[Config | Target, GridChoices | None]:
     """The machine or the CPU of a target, and how its GPU is used, if it has one."""
     if isinstance(target, str) and target.partition(":")[0] in _ALL_ON_GPU:
         if gpu is not None:
             raise ModelError(f"compile: gpu must be left out for the target {target}, got {gpu!r}")
-        host = cpu if isinstance(cpu, Target) else Target.named(cpu)
+        host = cpu if isinstance(cpu, Target) else Target.named(cpu or _HOST)
         return host, GridChoices(GridKernelTable(target, open_grid_device(target)), None, place)
     machine = target_of(target, ModelError)
+    if isinstance(machine, Target) and cpu is not None:
+        name = cpu.name if isinstance(cpu, Target) else repr(cpu)
+        raise ModelError(f"compile: cpu must be left out for the target {machine.name}, a CPU, got {name}")
     if gpu is None:
         return machine, None
     beside = modelled_cpu(machine, _beside(machine, cpu).cpu) if isinstance(machine, Config) else HOST_MODEL
     return machine, GridChoices(GridKernelTable(gpu, open_grid_device(gpu)), beside, place)
 
 
-def _beside(config: Config, cpu: Target | str) -> Target:
+def _beside(config: Config, cpu: Target | str | None) -> Target:
     """The CPU beside a machine."""
     if isinstance(cpu, Target):
         return cpu
-    return Target.named(board_cpu(config).name if cpu == "board" else cpu)
+    return Target.named(board_cpu(config).name if cpu == "board" else cpu or _HOST)
 
 
-def _specialised(graph: Graph, several: Sequence[Mapping[str, int]], observe: Observer | None) -> Iterator[Graph]:
-    """The graph with each combination of extents; as it is, if there is none."""
-    if not several:
-        yield graph
-    for item in several:
-        yield run_passes(specialise(graph, item), PREPARATION, observe)
+def _specialised(graph: Graph, sets: Sequence[ShapeSet], observe: Observer | None) -> Iterator[Graph]:
+    """The graph for each set of shapes."""
+    known = {symbol for shape in input_shapes(graph).values() for symbol in shape or () if isinstance(symbol, str)}
+    for item in sets:
+        numbers = {name: number for name, number in item.extents.items() if name in known}  # others are there already
+        yield run_passes(specialise(graph, numbers, item.shapes), PREPARATION, observe)
+
+
+def _is_of_onnx(node: Node) -> bool:
+    """Whether a node's operator is one of ONNX, whose name has a domain of ONNX or none."""
+    return "." not in node.op or node.op.startswith("ai.onnx.")
+
+
+def _recipe(
+    graph: Graph,
+    machine: Config | Target,
+    host: Target,
+    target: Config | Target | str,
+    gpu: str | None,
+    place: Mapping[str, str],
+) -> Recipe | None:
+    """How a graph is compiled for other shapes; None if those are known, or it has operators that
+    ONNX has not.
+    """
+    shapes = input_shapes(graph).values()
+    tensors = [isinstance(graph.types[name], TensorType) for name in graph.inputs]
+    static = all(shape is not None and all(isinstance(extent, int) for extent in shape) for shape in shapes)
+    if static or not all(tensors) or not all(map(_is_of_onnx, graph.nodes)):
+        return None
+    all_on_gpu = isinstance(target, str) and target.partition(":")[0] in _ALL_ON_GPU
+    return recipe_of(graph, machine, host, str(target) if all_on_gpu else gpu, all_on_gpu, dict(place))
 
 
 # --- passes ---------------------------------------------------------------------------------------

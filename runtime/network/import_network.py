@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.onnx import import_model, specialise
 from vdla.compiler.graph.tflite import import_tflite
+from vdla.runtime.network.targets import ShapeSet
 from vdla.support.file_kind import TFLITE_MODEL, file_kind
 
 if TYPE_CHECKING:
@@ -18,21 +18,19 @@ if TYPE_CHECKING:
 _FIRST_BYTES = 16
 
 
-def import_network(
-    source: onnx.ModelProto | Graph | bytes | str | Path, extents: Mapping[str, int] | None = None
-) -> Graph:
-    """The graph of a model, with numbers in place of symbols of its inputs.
+def import_network(source: onnx.ModelProto | Graph | bytes | str | Path, given: ShapeSet | None = None) -> Graph:
+    """The graph of a model, for the shapes of inputs that are given.
 
     Raises:
         OnnxError, TfliteError, UnsupportedError: the model is not valid, or has nodes that cannot
             run here.
     """
-    if isinstance(source, Graph):
-        return specialise(source, extents) if extents else source
+    extents, shapes = (given.extents, given.shapes) if given is not None else ({}, {})
     if isinstance(source, bytes | str | Path) and _is_tflite(source):
-        graph = import_tflite(source)
-        return specialise(graph, extents) if extents else graph
-    return import_model(source, extents=extents)
+        source = import_tflite(source)
+    if isinstance(source, Graph):
+        return specialise(source, extents, shapes) if extents or shapes else source
+    return import_model(source, extents=extents, shapes=shapes)
 
 
 def _is_tflite(source: bytes | str | Path) -> bool:

@@ -36,6 +36,7 @@ from vdla.runtime.network.evaluator import Evaluator
 from vdla.runtime.network.import_network import import_network
 from vdla.runtime.network.part_reports import channels_lost_to_scales
 from vdla.runtime.network.quantisation_report import QuantisationReport, make_report
+from vdla.runtime.network.targets import Shapes, shape_sets
 from vdla.support.atomic import write_bytes
 from vdla.support.integers import is_int
 from vdla.support.suggest import did_you_mean
@@ -93,6 +94,7 @@ def quantise(
     correct_biases: bool = True,
     equalise_layers: bool = False,
     weight_bits: Mapping[str, int] | None = None,
+    shapes: Shapes | None = None,
 ) -> QuantisedNetwork:
     """A network with quantised layers, calibrated on arrays, arrays by name, or batches of them.
 
@@ -100,7 +102,8 @@ def quantise(
     by `keep_float` stay float. Weights have a scale for each output, or one with
     `per_channel=False`. `correct_biases` compensates the mean error of rounded weights;
     `equalise_layers` balances the channels of consecutive convolutions first. `weight_bits` gives
-    layers weights of 2 to 7 bits. Data are read once, batch by batch. A `QuantiseWarning` names
+    layers weights of 2 to 7 bits; `shapes` has the shapes of inputs, as for `vdla.compile`. Data
+    are read once, batch by batch. A `QuantiseWarning` names
     channels of outputs that the scale of the whole would lose.
 
     Raises:
@@ -112,7 +115,10 @@ def quantise(
         raise QuantiseError(
             f"quantise: method must be one of {', '.join(METHODS)}, got {method!r}{did_you_mean(method, METHODS)}"
         )
-    graph = run_passes(import_network(model), PREPARATION)
+    sets = shape_sets(None, shapes)
+    if len(sets) > 1:
+        raise QuantiseError(f"quantise: shapes must be one set, got {len(sets)}")
+    graph = run_passes(import_network(model, sets[0]), PREPARATION)
     graph = equalise(graph) if equalise_layers else graph
     plan = plan_quantisation(graph, keep_float)
     if not plan.layers:

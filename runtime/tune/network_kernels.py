@@ -20,7 +20,7 @@ from vdla.compiler.tune import kernel_task
 from vdla.compiler.tune.cpu_task import kernel_key
 from vdla.compiler.tune.searches import DEFAULT_SEARCH
 from vdla.runtime.network.compile_network import kernel_graphs
-from vdla.runtime.network.targets import target_of
+from vdla.runtime.network.targets import Shapes, target_of
 from vdla.runtime.tune.kernel_runs import KernelOptions, NetworkKernel, Progress, TunedKernel, check_count, tune_into
 from vdla.runtime.tune.log import read_logs
 from vdla.runtime.tune.trial import TuningError
@@ -36,6 +36,7 @@ def network_kernels(
     cpu: Target | str = "host",
     extents: Mapping[str, int] | None = None,
     threads: int = 1,
+    shapes: Shapes | None = None,
 ) -> list[NetworkKernel]:
     """The different kernels of a model on a CPU alone, from most multiply-adds over all uses down.
 
@@ -48,7 +49,7 @@ def network_kernels(
     """
     target = target_of(cpu, TuningError)
     uses: dict[str, list[Graph]] = {}
-    graphs = kernel_graphs(source, cpu, extents)
+    graphs = kernel_graphs(source, cpu, extents, shapes)
     assert isinstance(target, Target)  # or `kernel_graphs` had refused it
     for graph in graphs:
         _check_extents(graph)
@@ -90,6 +91,7 @@ def tune_kernels(
     *,
     cpu: Target | str = "host",
     extents: Mapping[str, int] | None = None,
+    shapes: Shapes | None = None,
     trials: int = 64,
     most: int | None = None,
     search: str = DEFAULT_SEARCH,
@@ -107,7 +109,8 @@ def tune_kernels(
     other kernels, or folders of them, which train the cost model of a search that has one. For
     several `threads` of the pool, the parallel loop and its number of parts are knobs, too; such
     schedules are logged separately from those for one thread. `extents` gives numbers to symbols in
-    the shapes of inputs. `progress` is called with the kernel and its best so far, the number of
+    the shapes of inputs, `shapes` has shapes of inputs, as for `vdla.compile`.
+    `progress` is called with the kernel and its best so far, the number of
     trials done and of all.
 
     Raises:
@@ -121,5 +124,5 @@ def tune_kernels(
     if most is not None:
         check_count("most", most)
     check_count("threads", threads)
-    kernels = [kernel for kernel in network_kernels(source, cpu, extents, threads) if kernel.macs][:most]
+    kernels = [kernel for kernel in network_kernels(source, cpu, extents, threads, shapes) if kernel.macs][:most]
     return tune_into(log, kernels, options, progress)

@@ -92,7 +92,7 @@ def test_explain_says_which_option_moves_an_operator(model: str, capsys: Capture
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    ("--shape rows=4", "compile: --shape must be left out for a model, got rows=4"),
+    ("--shape rows=4", "digits: shapes must be those of inputs, one of image, got rows"),
     ("--preset tiny --target host", "compile: --preset must be left out with --target, got tiny"),
     ("--threads 2", "compile: --tuned must be given with --threads 2 of a model, got none"),
     ("--schedule s.txt", "compile: --schedule must be left out for a model, got s.txt"),
@@ -194,7 +194,7 @@ def test_a_network_that_takes_too_long_is_stopped(model: str, capsys: Capture) -
     ("--input {x} {x}", "run: model digits: image must be given once, got it twice"),
     ("--input imag={x}", "run: model digits: input must be one of image, got imag (did you mean image?)"),
     ("--input {wide}", "run: model digits: image must be float32 [1, 1, 8, 8], or several of them in the first "
-     "dimension, got float32 [1, 1, 8, 9]"),
+     "dimension, got float32 [1, 1, 8, 9]; vdla compile --shape image=1x1x8x9 makes a plan for it"),
     ("--input {ints}", "run: model digits: image must be float32 [1, 1, 8, 8], or several of them in the first "
      "dimension, got int8 [1, 1, 8, 8] (image.astype(\"float32\") converts it)"),
     ("--image {text}", "{text}: file must be an image, got cannot identify image file {text!r}"),

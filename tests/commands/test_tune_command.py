@@ -101,7 +101,8 @@ def test_a_function_of_a_file_is_tuned_with_its_mappings(capsys: Capture) -> Non
         (["C5", "--log", "no/log.jsonl"], "tune: folder of --log must exist, got no"),
         (["C5", "--calibration", "x.npy"], "tune: --calibration must be left out for an operator, got x.npy"),
         (["m.onnx", "-o", "x.vdla"], "tune: --output must be left out for a model, got x.vdla"),
-        (["m.onnx", "--shape", "a=1"], "tune m.onnx: --shape must be left out for a model, got a=1"),
+        (["m.onnx", "--shape", "a=b"],
+         "tune: --shape must be NAME=NxN with integers from 0, such as x=1x3x48x192, got a=b"),
         (["C5", "--workers", "many"], "tune: workers must be a number, ray or ray://HOST:PORT, got many"),
     ],
 )  # fmt: skip

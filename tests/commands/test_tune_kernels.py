@@ -156,7 +156,10 @@ def test_symbols_need_numbers(capsys: Capture) -> None:
     [
         (["m.onnx", "--target", "tiny"], "tune: --target must be a CPU, got tiny; --preset names a machine"),
         (["m.onnx", "--target", "host", "--workers", "2"], "tune: --workers must be left out with --target, got 2"),
-        (["m.onnx", "--target", "host", "--shape", "a=1"], "tune: --shape must be left out for a model, got a=1"),
+        (
+            ["m.onnx", "--target", "host", "--shape", "a=b"],
+            "tune: --shape must be NAME=NxN with integers from 0, such as x=1x3x48x192, got a=b",
+        ),
         (["C5", "--target", "host", "--shape", "a=1"], "tune C5: --shape must be left out for a named layer, got a=1"),
         (["C5", "--target", "host", "--kernels", "1"], "tune: --kernels must be left out for an operator, got 1"),
         (["C5", "--target", "host", "--extent", "N=1"], "tune: --extent must be left out for an operator, got N=1"),

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 EXAMPLES = """\
   vdla compile model.onnx -o model.vdla      a quantised network, for pynq_z1
   vdla compile model.onnx --calibration images.npy --target ultra96
+  vdla compile model.onnx --shape x=1x3x224x224 x=1x3x320x320
+                                             one file for inputs of two shapes
   vdla compile model.onnx --target ultra96 --cpu board -o board.vdla
                                              its CPU part for the board's Arm
   vdla compile --list                        templates, their options, layers
@@ -49,11 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The operator, the machine, the files."""
     text = "a MODEL.onnx or MODEL.tflite, a template, or a layer such as C6 or D3"
     add_options(parser, {"operator OPERATOR": text}, _names, nargs="?")
+    text = "the template's options, kernel=1x3; of a model, shapes of inputs, x=1x3x48x192"
+    add_options(parser, {"--shape KEY=N...": text}, action="extend")
     add_options(
         parser,
         {
             "--list": "list the templates with their options, and the layers",
-            "--shape KEY=N...": "the template's options; some take HxW: kernel=1x3",
             "--threads N": "at most N virtual threads (default 2); of a model, threads that --tuned is for",
             "-o --output FILE": "the file (default: OPERATOR.vdla, MODEL.vdla)",
             "--tuned LOG": "use the best schedules in a log of vdla tune, or in the shipped log",

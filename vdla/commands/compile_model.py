@@ -14,6 +14,7 @@ from vdla.commands import OK, CommandError
 from vdla.commands.console import output, progress
 from vdla.commands.files import calibration_data, require_folder
 from vdla.commands.machine_options import DEFAULT_PRESET, integer, name_and_value, read_config, with_extensions
+from vdla.commands.model_shapes import shapes_of
 from vdla.commands.options import add_options, given, refuse
 from vdla.hardware.config import PRESETS
 from vdla.support.suggest import did_you_mean, one_of
@@ -37,7 +38,7 @@ def best_known(source: str | None) -> Iterator[TunedSchedules]:
         yield schedules
 
 
-FOR_OPERATORS = ("shape", "schedule")
+FOR_OPERATORS = ("schedule",)
 """Options that a model does not have, by their destination."""
 FOR_MODELS = ("target", "cpu", "gpu", "calibration", "method", "float", "place", "extent", "print_after")
 """Options that an operator does not have."""
@@ -76,9 +77,10 @@ def compile_model(arguments: argparse.Namespace) -> int:
         model = compile_network(
             source,
             _target(arguments),
-            cpu=arguments.cpu or "host",
+            cpu=arguments.cpu,
             gpu=arguments.gpu,
             extents=_extents(arguments.extent or ()),
+            shapes=shapes_of("compile", arguments.shape),
             place=_by_name("--place", arguments.place or ()),
             calibration=data,
             method=arguments.method,

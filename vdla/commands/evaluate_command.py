@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.accuracy is not None:
             show("accuracy", 0, 1)
             options = (arguments.accuracy, arguments.calibration, arguments.seed)
-            job = accuracy_job("evaluate", arguments.model, *options)
+            job = accuracy_job("evaluate", arguments.model, *options, arguments.shape)
             verdict = with_accuracy(verdict, job)
     _write(arguments, verdict)
     return OK if any(layer.applies for layer in verdict.layers) else FINDING

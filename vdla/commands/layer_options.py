@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.commands import CommandError
 from vdla.commands.files import calibration_data
+from vdla.commands.model_shapes import shapes_of
 from vdla.commands.named_operators import returned_by
-from vdla.commands.options import add_options
+from vdla.commands.options import add_options, refuse
 from vdla.support.file_kind import MODEL_SUFFIXES
 from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from vdla.runtime.studies.accuracy import AccuracyJob
     from vdla.runtime.studies.layers import EvaluatedLayer
 
@@ -27,6 +30,7 @@ def add_layer_arguments(parser: argparse.ArgumentParser) -> None:
         "--model NAME": "a network of vdla networks, MODEL.onnx or MODEL.tflite",
     }
     add_options(parser.add_mutually_exclusive_group(), options, default=None)
+    add_options(parser, {"--shape NAME=NxN...": "shapes of inputs of MODEL.onnx: x=1x3x48x192"}, action="extend")
 
 
 def chosen_layers(command: str, arguments: argparse.Namespace) -> list[EvaluatedLayer]:
@@ -38,7 +42,8 @@ def chosen_layers(command: str, arguments: argparse.Namespace) -> list[Evaluated
     from vdla.runtime.studies.layers import DEFAULT, layers_named
 
     if arguments.model:
-        return _of_model(command, arguments.model)
+        return _of_model(command, arguments.model, arguments.shape)
+    refuse(command, arguments, ("shape",), "without --model")
     words = arguments.layers or DEFAULT
     layers = [_of_file(command, word) for word in words if ".py" in word]
     named = [word for word in words if ".py" not in word]
@@ -61,31 +66,46 @@ def _of_file(command: str, where: str) -> EvaluatedLayer:
     return layer_of(name, layer, baseline)
 
 
-def _of_model(command: str, name: str) -> list[EvaluatedLayer]:
+def _of_model(command: str, name: str, shapes: Sequence[str]) -> list[EvaluatedLayer]:
     from vdla.runtime.studies.network import kept_layers
 
-    return kept_layers(*_model(command, name))
+    return kept_layers(*_model(command, name, shapes))
 
 
-def _model(command: str, name: str) -> tuple[bytes, Callable[[], Any]]:
-    """What tells a model apart, and a function that gives it."""
+def _model(command: str, name: str, shapes: Sequence[str]) -> tuple[bytes, Callable[[], Any]]:
+    """What tells a model apart, and a function that gives it, for inputs of these shapes."""
     from vdla.networks.registry import NETWORKS
 
     if name in NETWORKS:
+        if shapes:
+            raise CommandError(f"{command}: --shape must be left out for the network {name}, got {shapes[0]}")
         return _sources() + name.encode(), NETWORKS[name].build
     if not name.lower().endswith(MODEL_SUFFIXES):
         raise CommandError(f"{command}: --model must be {one_of(name, NETWORKS, ' or MODEL.onnx')}")
-    return Path(name).read_bytes(), lambda: Path(name)
+    content = Path(name).read_bytes()
+    given = shapes_of(command, shapes)
+    return content + " ".join(shapes).encode(), lambda: Path(name) if given is None else _in_shapes(Path(name), given)
 
 
-def accuracy_job(command: str, name: str, samples: int, data: Sequence[Path], seed: int) -> AccuracyJob:
+def _in_shapes(path: Path, shapes: dict[str, list[tuple[int, ...]]]) -> ModelProto:
+    """A model for inputs of these shapes."""
+    from vdla.compiler.graph.onnx.export import export_model
+    from vdla.runtime.network.import_network import import_network
+    from vdla.runtime.network.targets import common, shape_sets
+
+    return export_model(import_network(path, common(shape_sets(None, shapes))))
+
+
+def accuracy_job(
+    command: str, name: str, samples: int, data: Sequence[Path], seed: int, shapes: Sequence[str]
+) -> AccuracyJob:
     """What the accuracy of a model is measured on: the content of files, or as many random samples
     of a network of `vdla networks`.
     """
     from vdla.networks.registry import NETWORKS
     from vdla.runtime.studies.accuracy import AccuracyJob
 
-    content, model = _model(command, name)
+    content, model = _model(command, name, shapes)
     if data:
         arrays = [calibration_data(path) for path in data]
         return AccuracyJob(content + b"".join(path.read_bytes() for path in data), model, lambda made: arrays)

@@ -21,6 +21,7 @@ from vdla.commands.arrays import read_array
 from vdla.commands.options import add_options, given
 from vdla.support.arrays import cast_hint
 from vdla.support.suggest import one_of
+from vdla.support.symbolic_shapes import shape_words
 
 if TYPE_CHECKING:
     from vdla.runtime.executor.plan import Plan, PlannedValue
@@ -65,7 +66,8 @@ def read_model_inputs(plans: Sequence[Plan], arguments: argparse.Namespace, comm
     plan = plans[0]
     where = f"{command}: model {plan.name}"
     arrays = _given(plan, arguments, where)
-    plan = next((item for item in plans if _fits(item, arrays)), plan)
+    rules = (_fits, _has_rows, _is_open)
+    plan = next((item for rule in rules for item in plans if rule(item, arrays)), plan)
     for name in arrays:
         if name not in plan.inputs:
             raise CommandError(f"{where}: input must be {one_of(name, plan.inputs)}")
@@ -84,6 +86,20 @@ def model_inputs(plans: Sequence[Plan], files: Sequence[str], seed: int, command
 
 def _fits(plan: Plan, arrays: Mapping[str, Array]) -> bool:
     return all(name in plan.inputs and plan.values[name].shape == array.shape for name, array in arrays.items())
+
+
+def _has_rows(plan: Plan, arrays: Mapping[str, Array]) -> bool:
+    """Whether the arrays are inputs of several runs of a plan."""
+    shapes = {name: plan.values[name].shape for name in arrays if name in plan.inputs}
+    rows = [(shape, arrays[name].shape) for name, shape in shapes.items()]
+    return len(rows) == len(arrays) and all(
+        shape and given and shape[1:] == given[1:] and shape[0] and not given[0] % shape[0] for shape, given in rows
+    )
+
+
+def _is_open(plan: Plan, arrays: Mapping[str, Array]) -> bool:
+    """Whether a plan takes inputs of any shape."""
+    return any(plan.values[name].shape is None for name in plan.inputs)
 
 
 def _given(plan: Plan, arguments: argparse.Namespace, where: str) -> Inputs:
@@ -241,4 +257,5 @@ def _times(where: str, name: str, value: PlannedValue, array: Array) -> int:
         return len(array) // shape[0]
     got = f"{array.dtype} {list(array.shape)}{cast_hint(name, array, numpy_dtype(value.dtype))}"
     rule = f"{name} must be {described(value)}" + (", or several of them in the first dimension" if shape else "")
-    raise CommandError(f"{where}: {rule}, got {got}")
+    added = f"; vdla compile --shape {name}={shape_words(array.shape)} makes a plan for it" if fits else ""
+    raise CommandError(f"{where}: {rule}, got {got}{added}")

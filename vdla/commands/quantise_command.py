@@ -13,6 +13,7 @@ from vdla.charts.blocks import ChartBlock, Row, RowChart
 from vdla.commands import OK
 from vdla.commands.console import output, table
 from vdla.commands.files import calibration_data, require_folder
+from vdla.commands.model_shapes import shapes_of
 from vdla.commands.options import add_options
 from vdla.commands.placement_tables import shortened
 from vdla.support.atomic import write_text
@@ -35,6 +36,7 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the data, how it is quantised, where the results go."""
     add_options(parser, {"model MODEL": "the float model, an .onnx or a .tflite file"})
+    add_options(parser, {"--shape NAME=NxN...": "shapes of inputs: x=1x3x48x192"}, action="extend")
     parser.add_argument(
         "--calibration", type=Path, nargs="+", required=True, metavar="FILE",
         help="calibration data: .npy of one input, or .npz of inputs by name",
@@ -71,6 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             keep_float=arguments.float,
             per_channel=not arguments.per_tensor,
             equalise_layers=arguments.equalise,
+            shapes=shapes_of("quantise", arguments.shape),
         )
     made.save(path)
     report = made.report(sensitivity=not arguments.fast)

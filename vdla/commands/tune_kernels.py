@@ -15,6 +15,7 @@ from vdla.commands import OK, CommandError
 from vdla.commands.console import output, progress, table
 from vdla.commands.files import require_folders, write_json
 from vdla.commands.machine_options import integer, name_and_value
+from vdla.commands.model_shapes import shapes_of
 from vdla.commands.options import add_options, refuse
 from vdla.commands.search_options import check_search, given_with_target
 from vdla.support.file_kind import MODEL_SUFFIXES
@@ -72,6 +73,7 @@ def _tuned_model(arguments: argparse.Namespace) -> list[TunedKernel]:
             arguments.log,
             cpu=arguments.target,
             extents=_extents(arguments.extent or ()),
+            shapes=shapes_of("tune", arguments.shape),
             trials=arguments.trials,
             most=arguments.kernels,
             search=arguments.search,
@@ -109,9 +111,7 @@ def _check(arguments: argparse.Namespace) -> None:
     """Refuse what does not go with --target before the work starts."""
     from vdla.hardware.config import PRESETS
 
-    if _is_model(arguments):
-        refuse("tune", arguments, ["shape"], "for a model")
-    else:
+    if not _is_model(arguments):
         refuse("tune", arguments, _FOR_NETWORKS, "for an operator")
     if arguments.target in PRESETS:
         raise CommandError(f"tune: --target must be a CPU, got {arguments.target}; --preset names a machine")
@@ -171,7 +171,7 @@ def _show(arguments: argparse.Namespace, kernels: Sequence[TunedKernel]) -> None
     )
     output().print(f"\nin sum {default:,.3f} ms with default schedules, {tuned:,.3f} ms with those of the log")
     words = ["native", arguments.operator, *(["--shape", *arguments.shape] if arguments.shape else [])]
-    words = ["compile", arguments.operator] if _is_model(arguments) else words
+    words[0] = "compile" if _is_model(arguments) else words[0]
     threads = f" --threads {arguments.threads}" if (arguments.threads or 1) > 1 else ""
     use = f"vdla {' '.join(words)} --target {arguments.target} --tuned {arguments.log}{threads}"
     output().print(f"\n{arguments.log}: every trial; {use} uses what was confirmed", soft_wrap=True)

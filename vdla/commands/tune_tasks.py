@@ -15,6 +15,7 @@ from vdla.commands import CommandError
 from vdla.commands.console import output, progress, table
 from vdla.commands.files import calibration_data
 from vdla.commands.machine_options import machine, with_dram
+from vdla.commands.model_shapes import shapes_of
 from vdla.commands.named_operators import (
     definition_of,
     definitions,
@@ -117,11 +118,10 @@ def operators_of_model(arguments: argparse.Namespace) -> list[TunedOperator]:
     from vdla.runtime.network.compile_network import compile_network
 
     calls, source = TemplateCalls(), Path(arguments.operator)
-    refuse_shape("tune", source.name, arguments.shape, "a model")
     data = None if arguments.calibration is None else [calibration_data(file) for file in arguments.calibration]
     config = with_dram(machine(arguments), arguments.dram)
     with progress(f"compile {source.name}") as show, chosen_options(calls.options):
-        compile_network(source, config, calibration=data, progress=show)
+        compile_network(source, config, shapes=shapes_of("tune", arguments.shape), calibration=data, progress=show)
     if not calls.operators:
         raise CommandError(f"tune {source.name}: the accelerator must run an operator, got none; vdla compile says why")
     return list(calls.operators.values())

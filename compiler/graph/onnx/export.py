@@ -122,15 +122,23 @@ def export_node(node: Node) -> NodeProto:
 def _attributes(node: Node, captures: int) -> Iterator[AttributeProto]:
     for key, value in node.attributes.items():
         if isinstance(value, Graph):
-            yield helper.make_attribute(key, _body(value, captures))
+            yield helper.make_attribute(key, _body(value, node.inputs[len(node.inputs) - captures :]))
         elif not (key == "captures" and node.bodies):
             yield _attribute(key, value)
 
 
-def _body(graph: Graph, captures: int) -> GraphProto:
-    """A body; captured values refer by name to the outer graph."""
-    made = _graph(graph)
-    del made.input[len(graph.inputs) - captures : len(graph.inputs)]
+def _body(graph: Graph, captured: Sequence[str]) -> GraphProto:
+    """A body; `captured` are the values that it takes from the graph around it, by the names there.
+
+    A pass may have renamed those.
+    """
+    made, first = _graph(graph), len(graph.inputs) - len(captured)
+    del made.input[first : len(graph.inputs)]
+    pairs = zip(captured, graph.inputs[first:], strict=True)
+    renamed = [helper.make_node("Identity", [outer], [inner]) for outer, inner in pairs if outer != inner]
+    nodes = [*renamed, *made.node]
+    del made.node[:]
+    made.node.extend(nodes)
     return made
 
 

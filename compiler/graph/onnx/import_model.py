@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from vdla.compiler.graph.check import check_graph
 from vdla.compiler.graph.graph import Array, Extent, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.onnx.errors import OnnxError
+from vdla.support.symbolic_shapes import Declared, Shape, numbers_of, with_names
 
 if TYPE_CHECKING:
     import onnx
@@ -20,12 +21,17 @@ _ROUNDS = 16  # of expansions of functions in functions
 
 
 def import_model(
-    source: onnx.ModelProto | bytes | str | Path, *, extents: Mapping[str, int] | None = None, name: str | None = None
+    source: onnx.ModelProto | bytes | str | Path,
+    *,
+    extents: Mapping[str, int] | None = None,
+    shapes: Mapping[str, Shape] | None = None,
+    name: str | None = None,
 ) -> Graph:
     """The graph of a model, its operators at opset `OPSET`.
 
     `source` is a file, its content, or a model in memory. `extents` gives numbers to symbols in the
-    shapes of the inputs, such as {"batch": 1}; other symbols stay. Initialisers become constants,
+    shapes of the inputs, such as {"batch": 1}, `shapes` has shapes of inputs, such as
+    {"x": (1, 3, 48, 192)}; other symbols stay. Initialisers become constants,
     also those that the model lists as inputs with defaults. Functions of the model are inlined, and
     operators without an implementation of their own are replaced by ONNX's definition where there
     is one.
@@ -43,7 +49,7 @@ def import_model(
     from vdla.compiler.graph.onnx.support import check_supported
     from vdla.compiler.graph.onnx.upgrade import upgrade_model
 
-    loaded = load_model(source, name=name, extents=extents or {})
+    loaded = load_model(source, name=name, extents=extents or {}, shapes=shapes or {})
     loaded = upgrade_model(loaded)
     check_supported(loaded)
     loaded = infer_types(loaded)
@@ -86,32 +92,47 @@ def infer_node_types(
     return inferred_of_node(node, types, constants)
 
 
-def specialise(graph: Graph, extents: Mapping[str, int]) -> Graph:
+def specialise(graph: Graph, extents: Mapping[str, int], shapes: Mapping[str, Shape] | None = None) -> Graph:
     """The graph with numbers in place of symbols, such as {"batch": 4}, in all types.
 
+    `shapes` has shapes of inputs, such as {"x": (4, 3, 8, 8)}.
+
     Raises:
-        OnnxError: a symbol that no input has, or numbers that contradict the graph.
+        OnnxError: a symbol or an input that the graph has not, or numbers that contradict it.
     """
     given = {symbol for name in graph.inputs for symbol in _symbols(graph, name)}
     unknown = sorted(set(extents) - given)
     if unknown:
         known = ", ".join(sorted(given)) or "none"
         raise OnnxError(f"{graph.name}: extents must name symbols of the inputs ({known}), got {', '.join(unknown)}")
+    named = with_names(graph.name, shapes or {}, graph.inputs, OnnxError)
+    numbers = numbers_of(graph.name, input_shapes(graph), named, OnnxError, extents)
     types = {**graph.types}
     for name in graph.inputs:
         kind = types[name]
-        if isinstance(kind, TensorType) and kind.shape is not None:
-            types[name] = replace(kind, shape=tuple(_extent(extent, extents) for extent in kind.shape))
+        if isinstance(kind, TensorType):
+            types[name] = replace(kind, shape=_numbered(kind.shape, numbers, named.get(name)))
     return infer_graph_types(replace(graph, types=types))
+
+
+def input_shapes(graph: Graph) -> dict[str, Declared]:
+    """The extents of the inputs of a graph; None for any rank, or what is no tensor."""
+    kinds = {name: graph.types[name] for name in graph.inputs}
+    return {name: kind.shape if isinstance(kind, TensorType) else None for name, kind in kinds.items()}
+
+
+def _numbered(
+    shape: tuple[Extent, ...] | None, numbers: Mapping[str, int], given: Shape | None
+) -> tuple[Extent, ...] | None:
+    """A shape with numbers in place of symbols; that which is `given` for an input."""
+    if given is not None or shape is None:
+        return given
+    return tuple(numbers.get(extent, extent) if isinstance(extent, str) else extent for extent in shape)
 
 
 def _symbols(graph: Graph, name: str) -> tuple[str, ...]:
     kind = graph.types[name]
     return kind.symbols if isinstance(kind, TensorType) else ()
-
-
-def _extent(extent: Extent, extents: Mapping[str, int]) -> Extent:
-    return extents.get(extent, extent) if isinstance(extent, str) else extent
 
 
 def _require_onnx(where: str) -> None:

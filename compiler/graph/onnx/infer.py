@@ -138,10 +138,12 @@ def _with_bodies(node: Node, types: Mapping[str, ValueType], protos: Mapping[tup
     attributes = dict(node.attributes)
     for key, body in node.bodies.items():
         proto = protos[node.outputs[0], key]
-        input_count = len(body.inputs) - node.attributes["captures"]
+        captures = node.attributes["captures"]
+        count, captured = len(body.inputs) - captures, node.inputs[len(node.inputs) - captures :]
         declared = {value.name: type_of(value.type) for value in proto.input}
-        inputs = {name: declared.get(name) or _open(body.types[name]) for name in body.inputs[:input_count]}
-        inputs |= {name: types[name] for name in body.inputs[input_count:] if name in types}
+        inputs = {name: declared.get(name) or _open(body.types[name]) for name in body.inputs[:count]}
+        pairs = zip(body.inputs[count:], captured, strict=True)
+        inputs |= {name: types[outer] for name, outer in pairs if outer in types}
         attributes[key] = _retyped(replace(body, types={**body.types, **inputs}), proto)
     return replace(node, attributes=attributes)
 

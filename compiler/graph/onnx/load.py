@@ -13,7 +13,16 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, helper
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TensorShapeProto,
+    TypeProto,
+    ValueInfoProto,
+    helper,
+)
 
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.onnx.errors import OnnxError, OnnxWarning
@@ -21,6 +30,7 @@ from vdla.compiler.graph.onnx.structure import check_functions, check_structure,
 from vdla.compiler.graph.onnx.symbols import name_extents
 from vdla.compiler.graph.onnx.values import array_dtype, array_of, dense_of, dtype_code
 from vdla.support.file_kind import described, file_kind, unreadable
+from vdla.support.symbolic_shapes import Declared, Shape, numbers_of, with_names
 
 LARGE = 1024  # elements; type inference reads the contents of smaller constants only
 
@@ -43,7 +53,13 @@ class LoadedModel:
         return replace(self, model=model)
 
 
-def load_model(source: ModelProto | bytes | str | Path, *, name: str | None, extents: Mapping[str, int]) -> LoadedModel:
+def load_model(
+    source: ModelProto | bytes | str | Path,
+    *,
+    name: str | None,
+    extents: Mapping[str, int],
+    shapes: Mapping[str, Shape],
+) -> LoadedModel:
     """The model of a file, of its content, or in memory, with its external data."""
     proto, folder, place = _parsed(source)
     if not proto.HasField("graph"):
@@ -62,7 +78,9 @@ def load_model(source: ModelProto | bytes | str | Path, *, name: str | None, ext
     unwrap_maps(model.graph, label)
     check_types(model.graph)
     name_extents(model.graph, inputs)
-    _specialise(model.graph, extents, label)
+    named = with_names(label, shapes, inputs, OnnxError)
+    _check_extents(model.graph, extents, label)
+    _specialise(model.graph, numbers_of(label, _declared(model.graph), named, OnnxError, extents), named)
     return LoadedModel(label, model, weights, inputs, _without_declarations(model.graph))
 
 
@@ -180,19 +198,38 @@ def _tensors(node: NodeProto) -> Iterator[TensorProto]:
                 yield from _tensors(inner)
 
 
-def _specialise(graph: GraphProto, extents: Mapping[str, int], place: str) -> None:
-    """Replaces symbols in declared shapes by numbers."""
-    if not extents:
-        return
+def _declared(graph: GraphProto) -> dict[str, Declared]:
+    """The shapes of the inputs of a graph, their open extents named."""
+    return {value.name: _extents(value.type.tensor_type) for value in graph.input}
+
+
+def _extents(kind: TypeProto.Tensor) -> Declared:
+    return [dim.dim_param or dim.dim_value for dim in kind.shape.dim] if kind.HasField("shape") else None
+
+
+def _symbolic(graph: GraphProto) -> list[TensorShapeProto.Dimension]:
+    """The extents of a graph's values that are symbols."""
     values = (*graph.input, *graph.output, *graph.value_info)
-    dims = [dim for value in values for dim in value.type.tensor_type.shape.dim if dim.dim_param]
-    known = {dim.dim_param for dim in dims}
+    return [dim for value in values for dim in value.type.tensor_type.shape.dim if dim.dim_param]
+
+
+def _check_extents(graph: GraphProto, extents: Mapping[str, int], place: str) -> None:
+    known = {dim.dim_param for dim in _symbolic(graph)}
     if missing := sorted(set(extents) - known):
         rule = f"extents must name symbols of the model's shapes ({', '.join(sorted(known)) or 'none'})"
         raise OnnxError(f"{place}: {rule}, got {', '.join(missing)}")
-    for dim in dims:
+
+
+def _specialise(graph: GraphProto, extents: Mapping[str, int], shapes: Mapping[str, Shape]) -> None:
+    """Replaces symbols in declared shapes by numbers; inputs of any rank get their shape."""
+    for dim in _symbolic(graph):
         if dim.dim_param in extents:
             dim.dim_value = extents[dim.dim_param]
+    for value in graph.input:
+        kind = value.type.tensor_type
+        if value.name in shapes and value.type.HasField("tensor_type") and not kind.HasField("shape"):
+            kind.shape.SetInParent()
+            kind.shape.dim.extend(TensorShapeProto.Dimension(dim_value=extent) for extent in shapes[value.name])
 
 
 # --- external data --------------------------------------------------------------------------------

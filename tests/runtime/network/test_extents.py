@@ -71,6 +71,7 @@ def test_the_numbers_that_are_advised_make_kernels(target):
 def test_other_shapes_are_refused_with_those_there_are(model):
     shapes = " or ".join(f"image[{count}, 1, 8, 8]" for count in (1, 3, 8))
     message = f"model digits: inputs must have the shapes {shapes}, got image[5, 1, 8, 8]"
+    message += "; compile the model with --shape image=5x1x8x8 as well to add them"
     with pytest.raises(ExecutorError, match=f"^{re.escape(message)}$"):
         model(images(5))
     message = "model digits: image must be an array float32 of any shape, got float64[1, 1, 8, 8] "
