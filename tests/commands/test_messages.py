@@ -97,7 +97,7 @@ def test_bad_input_gives_its_exact_message(
     benchmarks = (
         "area, board, chain, compile, coverage, cpu, equality, evaluate, features, fusion, fuzz, gpu, hostile, layers, "
         "map, memory, messages, mutants, network, network_cpu, onnx, placement, quantise, rtl, rtl_mutants, "
-        "simulator, tflite, tune"
+        "simulator, tflite, tune, zoo"
     )
     expected = f"vdla: {message.replace('{benchmarks}', benchmarks)}"
     assert (code, captured.out) == (BAD_INPUT, "")

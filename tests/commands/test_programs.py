@@ -341,7 +341,7 @@ def test_bench_lists_benchmarks_and_refuses_unknown_ones(capsys: Capture) -> Non
     names = (
         "area, board, chain, compile, coverage, cpu, equality, evaluate, features, fusion, fuzz, gpu, hostile, layers, "
         "map, memory, messages, mutants, network, network_cpu, onnx, placement, quantise, rtl, rtl_mutants, "
-        "simulator, tflite, tune"
+        "simulator, tflite, tune, zoo"
     )
     assert complaint(capsys, "bench", "nope") == f"bench: name must be one of {names}, got nope"
 
