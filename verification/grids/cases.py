@@ -45,7 +45,7 @@ class Form(Enum):
 
 
 @dataclass(frozen=True)
-class OperatorCase:
+class GridCase:
     """A node of one version of an operator; equal keys are equal cases."""
 
     version: OperatorVersion
@@ -175,18 +175,18 @@ class Grid:
         """The versions of all operators, each with its opset."""
         return [pair for name in self.operators for pair in versions_of(name)]
 
-    def case(self, place: int) -> OperatorCase:
+    def case(self, place: int) -> GridCase:
         """The case of a number below the length."""
         version, opset = self.versions[place // self.count]
         return case_of(version, opset, place % self.count, self.seed)
 
 
-def case_of(version: OperatorVersion, opset: int, number: int, seed: int) -> OperatorCase:
+def case_of(version: OperatorVersion, opset: int, number: int, seed: int) -> GridCase:
     """One case."""
     name = operator_of(version)
     draw = Draw(version, [seed, zlib.crc32(name.encode()), version.since, number])
     draft = DRAFTERS[name](draw)
-    return OperatorCase(version=version, opset=opset, number=number, seed=seed, draft=draft, form=_form(draw, number))
+    return GridCase(version=version, opset=opset, number=number, seed=seed, draft=draft, form=_form(draw, number))
 
 
 def _form(draw: Draw, number: int) -> Form:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from vdla.verification.grids.cases import OperatorCase
+from vdla.verification.grids.cases import GridCase
 
 
-def decided(case: OperatorCase) -> str:
+def decided(case: GridCase) -> str:
     """Why a result that differs from those of the references is not wrong; empty if it is."""
     attributes, first = case.draft.attributes, case.draft.inputs[0]
     rounded = first is not None and first.dtype.kind in "iu"

@@ -13,7 +13,7 @@ import numpy as np
 
 from vdla.runtime.network.compile_network import compile_network
 from vdla.support.errors import Error
-from vdla.verification.grids.cases import Form, Grid, OperatorCase, with_results
+from vdla.verification.grids.cases import Form, Grid, GridCase, with_results
 from vdla.verification.grids.decisions import decided
 from vdla.verification.grids.draw import Array
 from vdla.verification.grids.references import by_onnx, by_onnxruntime, difference, in_bytes, is_valid
@@ -46,7 +46,7 @@ class GridOutcome:
         return self.verdict in (GridVerdict.WRONG, GridVerdict.CRASHED, GridVerdict.REFUSED)
 
 
-def judge(case: OperatorCase, target: str = "host") -> GridOutcome:
+def judge(case: GridCase, target: str = "host") -> GridOutcome:
     """The verdict on a case on a target."""
     expected = _expected(case)
     if isinstance(expected, str):
@@ -85,12 +85,12 @@ def died(grid: Grid, place: int) -> list[GridOutcome]:
     return [_outcome(grid.case(place), GridVerdict.CRASHED, rule)]
 
 
-def _outcome(case: OperatorCase, verdict: GridVerdict, text: str) -> GridOutcome:
+def _outcome(case: GridCase, verdict: GridVerdict, text: str) -> GridOutcome:
     said = " ".join(text.split())[:400]
     return GridOutcome(case.operator, case.key, verdict, f"{case.text}: {said}" if said else "")
 
 
-def _compiled(case: OperatorCase, expected: Sequence[Array], target: str) -> list[Array]:
+def _compiled(case: GridCase, expected: Sequence[Array], target: str) -> list[Array]:
     model = case.model()
     if case.form is Form.STALE:
         model = with_results(model, expected, more=1)
@@ -99,7 +99,7 @@ def _compiled(case: OperatorCase, expected: Sequence[Array], target: str) -> lis
         return [np.asarray(result.outputs[value.name]) for value in model.graph.output]
 
 
-def _expected(case: OperatorCase) -> list[tuple[Array, ...]] | str:
+def _expected(case: GridCase) -> list[tuple[Array, ...]] | str:
     """The results of the references, once where they agree; a text where there are none."""
     usual = all(x is None or x.dtype.kind in "fiubO" for x in case.draft.inputs)
     form = Form.CONSTANTS if usual else Form.FOLDED  # ONNX Runtime reads other types from models only

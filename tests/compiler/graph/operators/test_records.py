@@ -18,7 +18,8 @@ from vdla.compiler.graph.operators import RECORDS, Trait, has_trait
 ROOT = Path(__file__).resolve().parents[4]
 PRODUCT = ("vdla/commands", "vdla/support", "hardware", "compiler", "simulator", "runtime", "boards")
 HOME = ("compiler/graph/operators", "runtime/numpy_operators")
-REWRITES = ("compiler/graph/onnx", "compiler/graph/passes/tabular.py")  # of single operators by others
+# Of single operators by others: importers, and tables.
+REWRITES = ("compiler/graph/onnx", "compiler/graph/passes/tabular.py", "compiler/graph/tflite")
 # Patterns of one operator: bounds of quantised results, neutral elements, biases that an Add adds.
 PATTERNS = {
     "compiler/graph/integer/result.py": {"Clip", "Relu"},
