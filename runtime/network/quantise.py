@@ -103,8 +103,8 @@ def quantise(
     `per_channel=False`. `correct_biases` compensates the mean error of rounded weights;
     `equalise_layers` balances the channels of consecutive convolutions first. `weight_bits` gives
     layers weights of 2 to 7 bits; `shapes` has the shapes of inputs, as for `vdla.compile`. Data
-    are read once, batch by batch. A `QuantiseWarning` names
-    channels of outputs that the scale of the whole would lose.
+    are read once, batch by batch. A `QuantiseWarning` names channels of outputs that the scale of
+    the whole would lose.
 
     Raises:
         QuantiseError: wrong options; data or weights with NaN or infinity, by the name of the
@@ -122,6 +122,10 @@ def quantise(
     graph = equalise(graph) if equalise_layers else graph
     plan = plan_quantisation(graph, keep_float)
     if not plan.layers:
+        if any(node.op.startswith("vdla.Q") or node.op == "QuantizeLinear" for node in graph.nodes):
+            raise QuantiseError(
+                f"quantise: {graph.name} must be a float model, got a quantised one; compile it as it is"
+            )
         raise QuantiseError(f"quantise: {graph.name} must have layers to quantise, got none")
     _check_bits(plan, weight_bits or {})
     for layer in plan.layers:

@@ -65,7 +65,7 @@ def _content(source: bytes | str | Path) -> tuple[bytes, str]:
 
 
 def _kind(content: bytes) -> str:
-    return f"{len(content)} bytes that are none" if content else "an empty file"
+    return f"{len(content)} bytes of another format" if content else "an empty file"
 
 
 def _check_unknown(model: TfliteModel, builder: GraphBuilder, place: str) -> None:

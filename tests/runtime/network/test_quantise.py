@@ -143,3 +143,11 @@ def test_nothing_to_quantise():
     graph = Graph("copy", ("x",), ("y",), (Node("Relu", ("x",), ("y",)),), {}, {"x": kind, "y": kind})
     with pytest.raises(QuantiseError, match=r"^quantise: copy must have layers to quantise, got none$"):
         quantise(graph, calibration=np.zeros(2, np.float32))
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_quantised_network_is_not_quantised_again(network, fused):
+    graph = fuse_qdq(network.graph) if fused else network.graph
+    message = "quantise: .* must be a float model, got a quantised one; compile it as it is"
+    with pytest.raises(QuantiseError, match=f"^{message}$"):
+        quantise(graph, calibration=IMAGES)

@@ -45,7 +45,7 @@ def test_a_model_without_the_package_says_how_to_install_it(monkeypatch: pytest.
     assert message(b"\x14\0\0\0TFL3" + bytes(32)) == wanted
 
 
-@pytest.mark.parametrize(("content", "got"), [(b"hello\n", "6 bytes that are none"), (b"", "an empty file")])
+@pytest.mark.parametrize(("content", "got"), [(b"hello\n", "6 bytes of another format"), (b"", "an empty file")])
 def test_other_files_are_named(content: bytes, got: str, tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(content)
