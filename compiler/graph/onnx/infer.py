@@ -76,17 +76,31 @@ def _unverifiable(loaded: LoadedModel, inferred: Types) -> frozenset[str]:
     return frozenset(moving)
 
 
+_INFERENCE_ERRORS = (
+    shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError, MemoryError,
+)  # fmt: skip
+
+
 def _inferred(loaded: LoadedModel) -> ModelProto:
+    values, known = has_short_vectors(loaded.model.graph), symbols(loaded.model.graph)
     try:
-        content = loaded.model.SerializeToString()
-        values, known = has_short_vectors(loaded.model.graph), symbols(loaded.model.graph)
-        typed = shape_inference.infer_shapes(content, check_type=True, strict_mode=True, data_prop=values)
-    except (shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError, MemoryError) as error:
+        typed = _with_types(loaded.model.SerializeToString(), values)
+    except _INFERENCE_ERRORS as error:
         text = " ".join(str(error).split())
         raise OnnxError(f"{loaded.name}: types of all values must follow from the inputs, got: {text}") from error
     assert isinstance(typed, onnx.ModelProto)
     forget_symbols(typed.graph, known)
     return typed
+
+
+def _with_types(content: bytes, values: bool) -> ModelProto:
+    """The model with inferred types; `values` infers also what follows from contents of vectors."""
+    if values:
+        try:
+            return shape_inference.infer_shapes(content, check_type=True, strict_mode=True, data_prop=True)
+        except _INFERENCE_ERRORS:  # onnx takes a vector for another one of its name in another body
+            pass
+    return shape_inference.infer_shapes(content, check_type=True, strict_mode=True)
 
 
 def _types(graph: GraphProto) -> dict[str, TypeProto]:

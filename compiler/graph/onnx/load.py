@@ -26,7 +26,7 @@ from onnx import (
 
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.onnx.errors import OnnxError, OnnxWarning
-from vdla.compiler.graph.onnx.structure import check_functions, check_structure, check_types
+from vdla.compiler.graph.onnx.structure import bodies_of, check_functions, check_structure, check_types, put_in_order
 from vdla.compiler.graph.onnx.symbols import name_extents
 from vdla.compiler.graph.onnx.values import array_dtype, array_of, dense_of, dtype_code
 from vdla.support.file_kind import described, file_kind, unreadable
@@ -69,6 +69,8 @@ def load_model(
     model.ir_version = proto.ir_version
     model.opset_import.extend(proto.opset_import)
     model.functions.extend(proto.functions)
+    for function in model.functions:
+        put_in_order(function.node)
     check_structure(proto.graph, label)
     check_functions(proto.functions, label)
     weights = _split(proto.graph, model.graph, folder)
@@ -149,6 +151,7 @@ def _split(source: GraphProto, graph: GraphProto, folder: Path | None) -> dict[s
     graph.input.extend(value for value in source.input if value.name not in initial)
     graph.output.extend(source.output)
     graph.value_info.extend(source.value_info)
+    put_in_order(graph.node)
     return weights
 
 
@@ -192,10 +195,10 @@ def _tensors(node: NodeProto) -> Iterator[TensorProto]:
         if attribute.HasField("t"):
             yield attribute.t
         yield from attribute.tensors
-        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-            yield from graph.initializer
-            for inner in graph.node:
-                yield from _tensors(inner)
+    for body in bodies_of(node):
+        yield from body.initializer
+        for inner in body.node:
+            yield from _tensors(inner)
 
 
 def _declared(graph: GraphProto) -> dict[str, Declared]:

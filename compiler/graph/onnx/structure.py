@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules that ONNX has for names: each defined once, before its uses."""
+"""The rules that ONNX has for names: each defined once, before its uses.
+
+Some quantisers do not keep the order; nodes are put in order where that is possible.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableSequence, Sequence
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from math import prod
 from typing import Any
 
@@ -17,7 +21,7 @@ _MOST_ELEMENTS = 1 << 40
 
 
 def check_structure(graph: GraphProto, place: str, outer: frozenset[str] = frozenset()) -> None:
-    """Refuses a graph whose nodes are not in an order in which values precede their uses.
+    """Refuses a graph whose nodes cannot be put in an order in which values precede their uses.
 
     Raises:
         OnnxError: a value is missing, defined twice, or computed from itself.
@@ -34,7 +38,7 @@ def check_structure(graph: GraphProto, place: str, outer: frozenset[str] = froze
 
 
 def check_functions(functions: Iterable[FunctionProto], place: str) -> None:
-    """Refuses functions of a model whose nodes are in no order, as `check_structure` does."""
+    """Refuses functions of a model whose nodes have no order, as `check_structure` does."""
     for function in functions:
         where = f"{place}, function {function.name!s}"
         defined: set[str] = set()
@@ -48,14 +52,14 @@ def check_functions(functions: Iterable[FunctionProto], place: str) -> None:
 def _check_nodes(nodes: Sequence[NodeProto], place: str, defined: set[str], outer: frozenset[str]) -> None:
     """Checks the nodes in their order; their results are added to `defined`."""
     later = {name for node in nodes for name in node.output if name}
-    for node in nodes:
+    for node in _in_order(nodes):
         _check_texts(place, node)
         label = node_label(node)
         for name in node.input:
             if name and name not in defined and name not in outer:
                 raise OnnxError(f"{place}: {label}: inputs must be computed before it, {_why(name, later)}")
         for attribute in node.attribute:
-            for body in (*([attribute.g] if attribute.type == AttributeProto.GRAPH else []), *attribute.graphs):
+            for body in _bodies(attribute):
                 check_structure(body, f"{place}, {attribute.name} of {label}", outer | defined)
         _define(place, filter(None, node.output), defined)
 
@@ -66,6 +70,53 @@ def _check_texts(place: str, node: NodeProto) -> None:
     wrong = [text for text in texts if not isinstance(text, str)]
     if wrong:
         raise OnnxError(f"{place}: names must be UTF-8, got {wrong[0]!r}")
+
+
+def bodies_of(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs that a node has as attributes."""
+    for attribute in node.attribute:
+        yield from _bodies(attribute)
+
+
+def _bodies(attribute: AttributeProto) -> Sequence[GraphProto]:
+    return (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs)
+
+
+# --- the order of nodes
+
+
+def put_in_order(nodes: MutableSequence[NodeProto]) -> None:
+    """Sort nodes, and those of bodies, so that each comes after those whose results it reads."""
+    for node in nodes:
+        for body in bodies_of(node):
+            put_in_order(body.node)
+    ordered = _in_order(nodes)
+    if ordered is not nodes:
+        copies = [NodeProto.FromString(node.SerializeToString()) for node in ordered]
+        del nodes[:]
+        nodes.extend(copies)
+
+
+def _in_order(nodes: Sequence[NodeProto]) -> Sequence[NodeProto]:
+    """The nodes, each after those whose results it reads; as they are where they form a cycle."""
+    places = {name: index for index, node in enumerate(nodes) for name in node.output if name}
+    needs = {index: {places[name] for name in _reads(node) if name in places} for index, node in enumerate(nodes)}
+    if all(place < index for index, needed in needs.items() for place in needed):
+        return nodes
+    try:
+        return [nodes[index] for index in TopologicalSorter(needs).static_order()]
+    except CycleError:
+        return nodes
+
+
+def _reads(node: NodeProto) -> set[str]:
+    """The values that a node reads, those that its bodies capture included."""
+    names = set(node.input)
+    for body in bodies_of(node):
+        inner = {value.name for value in body.input} | {name for part in body.node for name in part.output}
+        captured = {value.name for value in body.output}.union(*(_reads(part) for part in body.node))
+        names |= captured - inner
+    return names
 
 
 def check_types(graph: GraphProto) -> None:
@@ -87,9 +138,8 @@ def check_types(graph: GraphProto) -> None:
             shape = [dim.dim_value for dim in extents]
             raise OnnxError(f"value {value.name}: extents must be those of at most 2^40 elements, got {shape}")
     for node in graph.node:
-        for attribute in node.attribute:
-            for body in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                check_types(body)
+        for body in bodies_of(node):
+            check_types(body)
 
 
 def node_label(node: NodeProto) -> str:
@@ -98,11 +148,7 @@ def node_label(node: NodeProto) -> str:
 
 
 def _why(name: str, later: set[str]) -> str:
-    return (
-        f"got {name}, which is computed later or from itself"
-        if name in later
-        else f"got {name}, which nothing computes"
-    )
+    return f"got {name}, which is computed from itself" if name in later else f"got {name}, which nothing computes"
 
 
 def _define(place: str, names: Iterable[str], defined: set[str]) -> None:

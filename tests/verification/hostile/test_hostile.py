@@ -116,7 +116,7 @@ def tensor(dims, data, kind=TensorProto.FLOAT):
         ),
         (
             model(node=helper.make_node("Add", ["y", "w"], ["y"])),
-            "broken: Add y: inputs must be computed before it, got y, which is computed later or from itself",
+            "broken: Add y: inputs must be computed before it, got y, which is computed from itself",
         ),
         (
             model(node=helper.make_node("Relu", ["w"], ["x"])),

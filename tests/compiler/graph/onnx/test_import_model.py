@@ -127,3 +127,58 @@ def test_operators_of_other_domains_are_refused_with_the_remedy(domain, op, reas
 def test_errors(made, message):
     with pytest.raises(OnnxError, match=f"^{re.escape(message)}$"):
         import_model(made)
+
+
+# --- the order of nodes
+
+
+CHAIN = [
+    helper.make_node("Relu", ["x"], ["a"]),
+    helper.make_node("Neg", ["a"], ["b"]),
+    helper.make_node("Add", ["a", "b"], ["y"]),
+]
+
+
+@pytest.mark.parametrize("order", [(2, 1, 0), (1, 0, 2), (0, 2, 1), (0, 1, 2)])
+def test_nodes_may_come_in_any_order(order):
+    graph = import_model(model([CHAIN[place] for place in order]))
+    assert [node.op for node in graph.nodes] == ["Relu", "Neg", "Add"]
+    check_graph(graph)
+
+
+def test_nodes_of_bodies_may_come_in_any_order():
+    body = helper.make_graph(CHAIN[::-1], "body", [], [Y_named("y")])
+    condition, source = (helper.make_tensor_value_info(*of) for of in (("c", TensorProto.BOOL, []), ("q", 1, [2])))
+    nodes = [
+        helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body),
+        helper.make_node("Neg", ["q"], ["x"]),
+    ]
+    graph = import_model(model(nodes, (condition, source)))
+    check_graph(graph)
+    assert [node.op for node in graph.nodes] == ["Neg", "If"]
+    assert [node.op for node in graph.nodes[1].bodies["then_branch"].nodes] == ["Relu", "Neg", "Add"]
+
+
+def test_nodes_of_functions_may_come_in_any_order():
+    steps = [helper.make_node("Neg", ["q"], ["r"]), helper.make_node("Relu", ["p"], ["q"])]
+    function = helper.make_function("own", "Same", ["p"], ["r"], steps, [helper.make_opsetid("", 28)])
+    graph = import_model(
+        model([helper.make_node("Same", ["x"], ["y"], domain="own")], (X,), functions=[function], domains=["own"])
+    )
+    assert [node.op for node in graph.nodes] == ["Relu", "Neg"]
+
+
+def test_a_cycle_is_refused():
+    nodes = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Neg", ["a"], ["b"]), CHAIN[2]]
+    with pytest.raises(
+        OnnxError, match=r"^small: Add a: inputs must be computed before it, got b, which is computed from itself$"
+    ):
+        import_model(model(nodes))
+
+
+@pytest.mark.parametrize("shape", [[2], [2, 3], ["n"]])
+def test_bodies_may_share_names_of_their_values(shape):
+    body = helper.make_graph(CHAIN, "body", [], [Y_named("y")])
+    inputs = [helper.make_tensor_value_info("c", TensorProto.BOOL, []), helper.make_tensor_value_info("x", 1, shape)]
+    graph = import_model(model([helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)], inputs))
+    assert graph.types["y"] == TensorType("float32", tuple(shape))
