@@ -7,7 +7,8 @@ of the operators of networks that run as NumPy functions. `cpu_ratio` is the geo
 Runtime's time over ours on one thread, `cpu_ratio_trees` that of models of tables. Networks with
 layers to quantise then run in int8 on the machine: `int8_loss` counts those with an output whose
 signal-to-noise ratio is more than 1 dB below that of ONNX Runtime's static quantiser on the same
-data, `int8_constant` those with an output that lost all of its values without a warning.
+data, `int8_constant` those with an output that lost all of its values without a warning, and
+`not_compared` those that ONNX Runtime cannot run or quantise, with its reason in their rows.
 """
 
 from __future__ import annotations
@@ -102,7 +103,10 @@ def _on_cpu(model: ZooModel, compiled: Model) -> Row:
 def _times(model: ZooModel, compiled: Model) -> Row:
     """ONNX Runtime's time over ours."""
     fed = model.entry.draw()
-    session = _session(model.content)
+    try:
+        session = _session(model.content)
+    except Exception as error:  # of another library: a domain that it does not know
+        return {"not_compared": f"{type(error).__name__}: {error}"}
     names = {item.name for item in session.get_inputs()}
     theirs = {name: value for name, value in fed.items() if name in names}
     times = paired_times(lambda: compiled.run(fed), lambda: session.run(None, theirs), rounds=5)
@@ -123,6 +127,9 @@ def _session(content: bytes) -> Any:  # noqa: ANN401  of a library without types
 
 def _on_machine(model: ZooModel) -> Row:
     """Ratios of signal to noise of the outputs in int8, ours on the machine and ONNX Runtime's."""
+    opset = _float_opset(model.content)
+    if opset is None:
+        return {"not_quantised": "has quantised operators"}
     samples = [model.entry.draw(seed) for seed in _CALIBRATION]
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -132,11 +139,14 @@ def _on_machine(model: ZooModel) -> Row:
             return {"not_quantised": str(error)}
         compiled = compile_network(quantised.graph, _MACHINE)
     ours = _ratios(_outputs(compiled, model), model.outputs)
-    theirs = _ratios(_statically_quantised(model, samples), model.outputs)
+    row: Row = {"programs": len(compiled.artifact.programs), "int8_db": [round(value, 2) for value in ours]}
+    try:
+        theirs = _ratios(_statically_quantised(model, samples, opset), model.outputs)
+    except Exception as error:  # of another library, whose quantiser writes models that it refuses
+        return {**row, "not_compared": f"{type(error).__name__}: {error}"}
     losses = [min(their, _EXACT_DB) - our for our, their in zip(ours, theirs, strict=True)]
     return {
-        "programs": len(compiled.artifact.programs),
-        "int8_db": [round(value, 2) for value in ours],
+        **row,
         "onnxruntime_db": [round(value, 2) for value in theirs],
         "int8_loss": any(loss > _LOSS_DB for loss in losses),
         "int8_constant": not said and any(our <= 0 < their for our, their in zip(ours, theirs, strict=True)),
@@ -149,8 +159,22 @@ def _ratios(outputs: Iterable[Array], expected: Iterable[Array]) -> list[float]:
     return [snr_db({"": right}, {"": output}) for output, right in pairs if right.dtype.kind == "f"]
 
 
-def _statically_quantised(model: ZooModel, samples: Sequence[Mapping[str, Array]]) -> list[Array]:
-    """The outputs of ONNX Runtime's static quantiser: int8, weights by channel."""
+def _float_opset(content: bytes) -> int | None:
+    """The opset of a model; None if it has quantised operators."""
+    import onnx
+
+    model = onnx.load_model_from_string(content)
+    operators = [node.op_type for node in model.graph.node]
+    if any(name.startswith("Q") or "Quant" in name or "Integer" in name for name in operators):
+        return None
+    return int(next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")))
+
+
+_BY_CHANNEL = 13  # the opset from which DequantizeLinear has scales by channel
+
+
+def _statically_quantised(model: ZooModel, samples: Sequence[Mapping[str, Array]], opset: int) -> list[Array]:
+    """The outputs of ONNX Runtime's static quantiser: int8, weights by channel if the opset can."""
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
 
     class Samples(CalibrationDataReader):  # type: ignore[misc]  # a library without types
@@ -163,7 +187,7 @@ def _statically_quantised(model: ZooModel, samples: Sequence[Mapping[str, Array]
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "float.onnx", Path(folder) / "int8.onnx"
         source.write_bytes(model.content)
-        quantize_static(source, target, Samples(), quant_format=QuantFormat.QDQ, per_channel=True)
+        quantize_static(source, target, Samples(), quant_format=QuantFormat.QDQ, per_channel=opset >= _BY_CHANNEL)
         session = _session(target.read_bytes())
     names = {item.name for item in session.get_inputs()}
     fed = {name: value for name, value in model.entry.draw().items() if name in names}
@@ -187,6 +211,7 @@ def _figures(rows: Sequence[Row]) -> Figures:
         "int8_networks": sum("int8_db" in row for row in rows),
         "int8_loss": sum(row.get("int8_loss", False) for row in rows),
         "int8_constant": sum(row.get("int8_constant", False) for row in rows),
+        "not_compared": sum("not_compared" in row for row in rows),
     }
     ratios = {"cpu_ratio": ran, "cpu_ratio_trees": tables}
     measured = {name: [row["ratio"] for row in chosen if "ratio" in row] for name, chosen in ratios.items()}

@@ -32,3 +32,17 @@ def test_outputs_that_differ_are_wrong():
 
 def test_what_no_importer_reads_is_refused():
     assert "refused" in zoo.row_of(replace(model("jax_layer_norm"), content=b"no model"))
+
+
+def test_a_model_that_the_other_library_lacks_is_not_compared():
+    row = zoo.row_of(model("brevitas_qonnx_depthwise"))
+    assert row["error"] <= row["tolerance"]
+    assert row["not_compared"].startswith("Fail: ")
+    assert (row["not_quantised"], "crashed" in row) == ("has quantised operators", False)
+
+
+def test_outputs_in_int8_are_compared_with_those_of_the_other_quantiser():
+    row = zoo.row_of(model("torch_script_conv_relu"))  # of opset 11, which has one scale for each weight
+    assert row["programs"] >= 1
+    assert row["int8_db"][0] > row["onnxruntime_db"][0] - 1
+    assert not row["int8_loss"] and not row["int8_constant"]
