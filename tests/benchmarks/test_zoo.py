@@ -43,6 +43,5 @@ def test_a_model_that_the_other_library_lacks_is_not_compared():
 
 def test_outputs_in_int8_are_compared_with_those_of_the_other_quantiser():
     row = zoo.row_of(model("torch_script_conv_relu"))  # of opset 11, which has one scale for each weight
-    assert row["programs"] >= 1
     assert row["int8_db"][0] > row["onnxruntime_db"][0] - 1
     assert not row["int8_loss"] and not row["int8_constant"]

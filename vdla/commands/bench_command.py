@@ -55,7 +55,6 @@ _MUST_BE_ZERO = (
     "bitserial_error",
     "crashed",
     "crashes",
-    "refused",
     "unexpected",
     "without_remedy",
     "tracebacks",
