@@ -6,10 +6,11 @@ in an error which is no `vdla.Error`, and `refused` those that end in one. `on_n
 of the operators of networks that run as NumPy functions. `cpu_ratio` is the geometric mean of ONNX
 Runtime's time over ours on one thread, `cpu_ratio_trees` that of models of tables. Networks with
 layers to quantise are then compiled in int8 for the machine, of which `int8_on_machine` have
-programs there; the others are faster on the CPU beside it, with equal results. `int8_loss` counts those with an output whose
-signal-to-noise ratio is more than 1 dB below that of ONNX Runtime's static quantiser on the same
-data, `int8_constant` those with an output that lost all of its values without a warning, and
-`not_compared` those that ONNX Runtime cannot run or quantise, with its reason in their rows.
+programs there; the others are faster on the CPU beside it, with equal results. `int8_loss` counts
+those with an output whose signal-to-noise ratio is more than 1 dB below that of ONNX Runtime's
+static quantiser on the same data, `int8_constant` those with an output that lost all of its values
+without a warning, and `not_compared` those that ONNX Runtime cannot run or quantise, with its
+reason in their rows.
 """
 
 from __future__ import annotations
