@@ -54,7 +54,7 @@ WORKERS = 2
 
 
 def mismatches(progress: Progress, seed: int, count: int = EACH, workers: int = WORKERS) -> Section:
-    """`each` programs on every machine with every memory."""
+    """`count` programs on every machine with every memory."""
     with tempfile.TemporaryDirectory(prefix="vdla-datapaths-") as folder:
         machines = list(machines_with_rtl(Path(folder)))
         batches = [

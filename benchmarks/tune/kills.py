@@ -52,7 +52,7 @@ def measure_kills(request: SectionRequest) -> Section:
 def kills(count: int, trials: int, seed: int, report: ReportStep = lambda what: None) -> dict[str, int]:
     """Figures of a run of `trials` that is killed `count` times: `kills`, `lost`, `repeated`.
 
-    `left` trials of the finished run must be 0.
+    The finished run must have no trial left to do.
     """
     rng, killed, repeated, acknowledged = np.random.default_rng(seed), 0, 0, Counter[str]()
     with TemporaryDirectory() as folder:

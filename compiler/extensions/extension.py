@@ -41,7 +41,7 @@ from vdla.hardware.isa import (
 from vdla.support.keywords import checked_keywords
 
 MOST_FIELD_BITS = 31
-_TAKEN = tuple(f.name for f in FORMATS[Opcode.GEMM])  # fields that every compute instruction has
+_COMMON = tuple(f.name for f in FORMATS[Opcode.GEMM])  # fields that every compute instruction has
 _MNEMONICS = tuple(cls.__name__.lower() for cls in CLASSES.values())
 CPU_SCOPES = ("memory", "immediate", "condition")
 """Where the operands of an instruction of a CPU lie."""
@@ -132,10 +132,10 @@ class Extension:
             names.append(declared.name)
 
     def _check_field(self, field: PlugInField) -> None:
-        if not field.name.isidentifier() or field.name in (*_TAKEN, "unit", "extension"):
+        if not field.name.isidentifier() or field.name in (*_COMMON, "unit", "extension"):
             rule = "name of a field must be an identifier that no compute instruction has as a field"
             raise ExtensionError(f"{self._where}: {rule}, got {field.name!r}")
-        named = isinstance(field.width, str) and field.width in _TAKEN
+        named = isinstance(field.width, str) and field.width in _COMMON
         fixed = (
             isinstance(field.width, int) and not isinstance(field.width, bool) and 1 <= field.width <= MOST_FIELD_BITS
         )
@@ -247,7 +247,7 @@ class Extension:
             formula = Formula(str(given))
         except FormulaError as error:
             raise ExtensionError(f"{self._where}: {what} {error}") from None
-        known = (*_TAKEN, *(field.name for field in self.fields))
+        known = (*_COMMON, *(field.name for field in self.fields))
         for name in formula.names:
             if name not in known:
                 rule = f"{what} must depend on fields of the instruction only, never on data"

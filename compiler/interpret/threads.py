@@ -318,8 +318,9 @@ class _ThreadCompiler(ClosureCompiler):
             at = tuple(env[var] for var in loops)
             yield number - 1, None, at
             other = thread.lane(distance, warp)
-            held, registers = other.memories[2], thread.memories[2]
-            value, known = held.arrays[source.buffer][there(env)], held.written[source.buffer][there(env)]
+            other_registers, registers = other.memories[2], thread.memories[2]
+            value = other_registers.arrays[source.buffer][there(env)]
+            known = other_registers.written[source.buffer][there(env)]
             yield number, None, at
             registers.arrays[target.name][place(env)], registers.written[target.name][place(env)] = value, known
 

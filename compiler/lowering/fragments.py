@@ -158,10 +158,10 @@ class _Dealer:
         fragment = self.layouts[name]
         tile_loops = [_tile_loop(index, size, loops) for index, size in zip(indices[-2:], fragment.shape, strict=True)]
         if tile_loops[0] is not None and tile_loops[1] is not None:
-            nest = self.over_own(nest, fragment, (tile_loops[0], tile_loops[1]))
+            nest = self.over_elements(nest, fragment, (tile_loops[0], tile_loops[1]))
         return self.over_lane(nest, self.ranges(nest))
 
-    def over_own(self, nest: ir.Stmt, fragment: Fragment, loops: tuple[str, str]) -> ir.Stmt:
+    def over_elements(self, nest: ir.Stmt, fragment: Fragment, loops: tuple[str, str]) -> ir.Stmt:
         """A nest whose loops over rows and columns of a tile run over the elements of the lane."""
         line, across = loops[::-1] if fragment.transposed else loops
         block, part, neighbour = (

@@ -210,12 +210,12 @@ def fixed_form(
 
 def _require_places(core: Core, mapping: Mapping) -> None:
     """MapError unless each axis exists, and beside weights indexes only what its place indexes."""
-    needs = signatures(mapping.computation)
+    axis_signatures = signatures(mapping.computation)
     places = {} if core.held is None else intrinsic_signatures(core)
     for place, members in mapping.groups.items():
         for axis in members:
-            if axis not in needs:
-                raise MapError(f"axis {axis} must be one of {', '.join(needs)}, got none of that name")
-            if needs[axis] - places.get(place, needs[axis]):
-                got = ", ".join(sorted(needs[axis] - places[place]))
+            if axis not in axis_signatures:
+                raise MapError(f"axis {axis} must be one of {', '.join(axis_signatures)}, got none of that name")
+            if axis_signatures[axis] - places.get(place, axis_signatures[axis]):
+                got = ", ".join(sorted(axis_signatures[axis] - places[place]))
                 raise MapError(f"axis {axis} must index only what {place} does, got {got}")

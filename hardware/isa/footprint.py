@@ -446,8 +446,8 @@ def _dma_excess(config: Sizes, row: Row) -> list[Excess]:
         (("y_size",), (rows - 1) * columns),
         (("z_size",), (row[COL["z_size"]] - 1) * rows * columns),
     ]
-    step = _first_beyond(steps, row[COL["sram"]], config.depths[buffer], f"{buffer.name.lower()} entries")
-    return [step] if step else []
+    excess = _first_beyond(steps, row[COL["sram"]], config.depths[buffer], f"{buffer.name.lower()} entries")
+    return [excess] if excess else []
 
 
 def _looped_excess(stream: _Stream, row: Row, kernel: UopOffsets) -> Excess | None:

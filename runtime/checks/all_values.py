@@ -58,8 +58,8 @@ class _Operand:
 
     def values(self, numbers: NDArray[np.int64], rng: np.random.Generator) -> Array:
         """The operand in each step, of whose numbers it has the lowest bits."""
-        digits = self.span.bit_length() - 1
-        places = digits * np.arange(prod(self.digits), dtype=np.int64).reshape(self.digits)
+        bits = self.span.bit_length() - 1
+        places = bits * np.arange(prod(self.digits), dtype=np.int64).reshape(self.digits)
         shape = tuple(map(int, self.buffer.dims))
         steps = numbers.reshape(-1, *(1 for _ in shape))
         elements = (steps >> places) + rng.integers(0, self.span, shape)

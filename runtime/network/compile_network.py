@@ -314,12 +314,12 @@ def _on_grid(
     decisions: Mapping[str, Decision],
     observe: Observer | None,
 ) -> tuple[Graph, Mapping[str, Decision]]:
-    """The graph with kernels of the GPU; why the nodes `own` of the model are where they are."""
+    """The graph with kernels of the GPU; why the nodes `names` of the model are where they are."""
     result: dict[str, Decision] = {}
 
     def place(graph: Graph) -> Graph:
         made, why = on_grid.place(graph, names)
-        result.update((name, reasons) for name, reasons in why.items() if name in names)
+        result.update((name, decision) for name, decision in why.items() if name in names)
         return made
 
     placed = run_passes(graph, (GraphPass("gpu", place),), observe)

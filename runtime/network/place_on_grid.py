@@ -39,7 +39,7 @@ class GridChoices:
     def place(self, graph: Graph, names: Set[str] | None = None) -> tuple[Graph, Mapping[str, Decision]]:
         """The graph with the kernels of the GPU as nodes, and the decisions by first results.
 
-        `own` are the first results of the nodes that may run there, by default all.
+        `names` are the first results of the nodes that may run there, by default all.
 
         Raises:
             ModelError: a node that was named for the GPU and cannot run there.

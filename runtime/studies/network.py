@@ -48,7 +48,7 @@ _PRODUCTS = ("Gemm", "MatMul", "MatMulInteger", "QLinearMatMul", "vdla.QDense", 
 _TRANSPOSED = ("ConvTranspose", "vdla.QConvTranspose")
 _WEIGHT_OF = {"QLinearConv": 3, "QLinearMatMul": 3}  # the input that has the weights, elsewhere 1
 
-_Found = tuple[str, str, dict[str, Any]]  # a layer for people, its definition, the options of that
+_NetworkLayer = tuple[str, str, dict[str, Any]]  # a layer for people, its definition, the options of that
 
 
 def records_of(model: onnx.ModelProto | bytes | str | Path) -> list[LayerRecord]:
@@ -70,7 +70,7 @@ def _nodes(graph: Graph) -> Iterator[Node]:
     return (node for node in graph.nodes if node.op in (*_CONVOLUTIONS, *_PRODUCTS, *_TRANSPOSED))
 
 
-def _layer(graph: Graph, node: Node) -> _Found | None:
+def _layer(graph: Graph, node: Node) -> _NetworkLayer | None:
     """The definition of a node; None where an extent is unknown."""
     weight = node.inputs[_WEIGHT_OF.get(node.op, 1)]
     x, w, y = (_extents(graph, name) for name in (node.inputs[0], weight, node.outputs[0]))
@@ -84,7 +84,7 @@ def _extents(graph: Graph, name: str) -> tuple[int, ...]:
     return kind.extents if isinstance(kind, TensorType) and kind.static else ()
 
 
-def _convolution(node: Node, x: tuple[int, ...], w: tuple[int, ...]) -> _Found:
+def _convolution(node: Node, x: tuple[int, ...], w: tuple[int, ...]) -> _NetworkLayer:
     groups, axes = int(node.attributes.get("group", 1)), len(x) - 2
     options: dict[str, Any] = {"batch": x[0], "size": x[2:], "kernel": w[2:], "raw": False}
     for option, attribute in (("strides", "strides"), ("pads", "pads"), ("dilations", "dilations")):
@@ -104,7 +104,7 @@ def _convolution(node: Node, x: tuple[int, ...], w: tuple[int, ...]) -> _Found:
     return name, "convolution", {**options, "in_channels": x[1], "out_channels": w[0], "groups": groups}
 
 
-def _product(node: Node, x: tuple[int, ...], w: tuple[int, ...], y: Sequence[int]) -> _Found:
+def _product(node: Node, x: tuple[int, ...], w: tuple[int, ...], y: Sequence[int]) -> _NetworkLayer:
     """A product of a matrix with weights, or of several pairs of matrices."""
     depth, columns = (x[0] if node.attributes.get("transA", 0) else x[-1]), y[-1]
     if len(w) <= 2:

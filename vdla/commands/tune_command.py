@@ -179,7 +179,7 @@ class _Shown:
         self._start: tuple[float, int] | None = None
 
     def __call__(self, progress: TuningProgress) -> None:
-        words = [self._best(progress), self._left(progress)]
+        words = [self._best(progress), self._remaining(progress)]
         self._show(", ".join(filter(None, words)), progress.done, progress.total)
 
     def _best(self, progress: TuningProgress) -> str:
@@ -189,7 +189,7 @@ class _Shown:
         over = "" if limit is None else f", {progress.best.cost / limit:.4f} times the bound"
         return f"best {progress.best.cost:,.0f} {progress.best.unit}{over}"
 
-    def _left(self, progress: TuningProgress) -> str:
+    def _remaining(self, progress: TuningProgress) -> str:
         """By the rate since the first trial, so that the log's do not count."""
         now = time.monotonic()
         if self._start is None:

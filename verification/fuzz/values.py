@@ -113,7 +113,7 @@ class Values:
         return self.rng.choice((place.value % extent, te.minimum(place.value, extent - 1)))
 
     def below(self, value: te.Value, size: int, extent: int) -> te.Value:
-        """An index into a dimension longer than the position's extent `own`."""
+        """An index into a dimension longer than the position's extent `size`."""
         choices = [value] * 3 + [value >> 1]
         choices.append(value + self.rng.randint(0, extent - size))
         choices.append(te.const(extent - 1, "int32") - value)

@@ -58,7 +58,7 @@ class _Columns:
         self.cutter = PaddingCutter(config)
         self.neutral = [_neutral_of(config, form) for form in ops.forms]
         self.contents: list[_Ints] = []  # what a tile holds, by number
-        self._found: dict[tuple[int, int], _Bools | None] = {}
+        self._padded: dict[tuple[int, int], _Bools | None] = {}
         self.table = FormTable()
         self.number = np.array([self.table.number(form) for form in ops.forms], np.int64)
 
@@ -102,10 +102,10 @@ class _Columns:
         """Which entries of a tile's contents change no result; None if none does."""
         if held < 0:
             return None
-        if (held, neutral) not in self._found:
+        if (held, neutral) not in self._padded:
             padding = self.contents[held] == neutral
-            self._found[held, neutral] = padding if padding.any() else None
-        return self._found[held, neutral]
+            self._padded[held, neutral] = padding if padding.any() else None
+        return self._padded[held, neutral]
 
     def _contents(self) -> _Ints:
         """The number of the contents of each operation's input tile; -1 before the first LOAD."""

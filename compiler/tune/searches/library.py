@@ -46,7 +46,7 @@ class LibrarySearch(SpaceSearch):
         for _ in range(_TRIES * count):
             suggestion, digits = self._suggest()
             index = int(self.task.space.indices(np.array([digits], np.int64))[0])
-            if index < 0 or index in self.used_points or index in chosen:
+            if index < 0 or index in self.used_indices or index in chosen:
                 self._report(suggestion, None)
                 continue
             self._open[index] = suggestion
