@@ -103,7 +103,7 @@ class PrintedTime(NamedTuple):
 
 
 def printed_time(graph: Graph, config: Config, choice: Choice, alone: float) -> PrintedTime:
-    """The time of `y` in the program of its region, or in the reason why it is not there."""
+    """The time of `y` in the program of its region, or the reason why it is in no region."""
     if "y" not in choice.calls:
         (text,) = re.findall(r"got (\S+) ms on the accelerator", choice.decisions["y"].reason)
         return PrintedTime(1e-3 * float(text), alone)

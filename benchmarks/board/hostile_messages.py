@@ -209,7 +209,7 @@ class Fuzzer:
         self.answers["refused" if failed else header["kind"].lower()] += 1
 
     def _valid(self, name: str, attacker: Attacker) -> tuple[Row, bytes]:
-        """A message as a client sends it, but for the blocks that it names."""
+        """A message as a client sends it, except for the blocks that it names."""
         token = self._random.choice((attacker.token,) * 9 + ("x" * 43,))
         match name:
             case "Submit":

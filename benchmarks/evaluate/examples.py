@@ -41,14 +41,14 @@ _WINDOW = 143  # of the search, long enough for a steady state: 128 x 128 places
 
 
 class ExampleError(Error, RuntimeError):
-    """A page that is not there, or a command that failed."""
+    """A page that is missing, or a command that failed."""
 
 
 def measured(progress: Progress) -> Section:
     """All figures of the examples.
 
     Raises:
-        ExampleError: the repository is not there, or a command failed.
+        ExampleError: the repository is missing, or a command failed.
     """
     with tempfile.TemporaryDirectory(prefix="vdla-examples-") as name:
         folder = Path(name)

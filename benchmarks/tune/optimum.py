@@ -85,7 +85,7 @@ def measure_optima(request: SectionRequest) -> Section:
 def optimum(
     layer: MappedLayer, config: Config, known: TunedSchedules, workers: Workers, most: int = MOST_POINTS
 ) -> Optimum:
-    """A layer, all of whose points are measured if they are at most so many."""
+    """A layer; all of its points are measured if there are at most `most`."""
     task = layer.task(config)
     untuned = time_program(layer.template(config).program).total_cycles
     trial = known.best(task.key)

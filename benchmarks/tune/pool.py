@@ -168,7 +168,7 @@ def simulated_cost(task: VdlaTask, point: Point) -> float:
 
 
 CLOSE = 0.99
-"""A cost is close to the best known one where that is this share of it."""
+"""A cost is close to the best known cost if the best is at least this share of it."""
 BATCH = 8
 
 

@@ -32,7 +32,7 @@ _Numbers = npt.NDArray[np.int64]
 @dataclass(frozen=True, slots=True)
 class SharedAccess:
     """An access of shared memory by warps: `bytes` for each lane in `passes`, at most; without
-    conflicts it takes `least`. `count` statements of the kernel are alike, of which `text` is one.
+    conflicts it takes `least`. The kernel has `count` such statements, for example `text`.
     """
 
     buffer: str

@@ -60,8 +60,9 @@ class Extension:
     `te.min`) is added to the accumulator's entry; `in_place` names a placeholder that is the old
     value of that entry.
 
-    A scope may be a `State`, of which the operand is a row, or all rows. `updates` has the new rows
-    of states, computed from values before the step; a step with updates may have no output.
+    A scope may be a `State`; the operand is then one of its rows, or all rows. `updates` has the
+    new rows of states, computed from values before the step; a step with updates may have no
+    output.
 
     `fields` are the instruction's own, besides those of the loops and micro-ops that it shares with
     GEMM. A step takes `interval` cycles and its result `latency` more: integers, or formulas of
@@ -193,7 +194,7 @@ class Extension:
         return behaviour_of(outputs, self.name)
 
     def plug_in(self, config: Config, unit: str | None = None) -> PlugIn:
-        """What the machine `config` knows of it; ExtensionError where it does not fit.
+        """Its plug-in for the machine `config`; ExtensionError where it does not fit.
 
         `unit` is the name of its declaration, by default that of the instruction alone.
         """

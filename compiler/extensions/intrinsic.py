@@ -27,7 +27,7 @@ from vdla.hardware.isa import OldSum, PlugIn, isa_of
 from vdla.hardware.timing import ISSUE_DELAY, extension_step
 
 Make = Callable[[Config, dict[str, Any]], isa.Instruction]
-"""From a machine, and the fields of loops, micro-ops and immediates, to an instruction of it."""
+"""Makes an instruction of a machine from the fields of loops, micro-ops and immediates."""
 
 
 def step_intrinsic(declared: Extension, config: Config, make: Make, **more: Any) -> Intrinsic:  # noqa: ANN401

@@ -26,7 +26,7 @@ _SCOPES = ("inp", "wgt", "acc", "immediate")
 
 
 class DeclaredStep(Protocol):
-    """An extension, as far as its operands follow from it."""
+    """The parts of an extension that determine its operands."""
 
     @property
     def behaviour(self) -> ir.Function:

@@ -128,7 +128,7 @@ class _Thread:
         return held.arrays[buffer.name], held.written[buffer.name]
 
     def lane(self, distance: int, warp: int) -> _Thread:
-        """The thread so many lanes further in the warp, or this one if there is none."""
+        """The thread `distance` lanes further in the warp, or this one past the end of the warp."""
         here = next(number for number, other in enumerate(self.others) if other is self)
         there = here + distance
         return self.others[there] if there < len(self.others) and there // warp == here // warp else self

@@ -19,7 +19,7 @@ from vdla.compiler.lowering.check import PassError
 from vdla.compiler.tensorize import LANES, WARP, Fragment
 
 LANE_AXIS = THREAD_AXES[0]
-"""The axis of the lanes: a warp is so many consecutive threads along it."""
+"""The axis of the lanes: a warp is WARP consecutive threads along it."""
 _Layouts = Mapping[str, Fragment]
 
 
@@ -150,7 +150,7 @@ class _Dealer:
     # --- nests
 
     def nest(self, nest: ir.Stmt) -> ir.Stmt:
-        """A perfect nest: its loops over the elements of a tile become those over a lane's own."""
+        """A perfect nest, with loops over a lane's elements in place of those over a tile."""
         if any(_is_lanes(stmt) for stmt in ir.walk(nest)):
             return map_children(nest, self.deal)
         name, indices = next(self.accesses(nest))

@@ -217,7 +217,7 @@ def _variables(stmt: ir.Stmt) -> set[str]:
 def split_kernels(fn: ir.Function, warp: int = 1) -> tuple[GridKernel, ...]:
     """The launches of a lowered function, `fn` as `form_grids` leaves it, for warps of that size.
 
-    A parameter of a kernel that is none of `fn` is a temporary, which a launch before has written.
+    A parameter of a kernel that is not one of `fn` is a temporary, written by an earlier launch.
     """
     nests = launches(fn)
     names = [f"{fn.name}_{n}" for n in range(len(nests))] if len(nests) > 1 else [fn.name]

@@ -149,8 +149,8 @@ def _chunks(mapping: Mapping) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Applications:
-    """The ways to apply an intrinsic, that which uses most of its lanes first; where there are
-    none, `reason` is the first thing that differs.
+    """The ways to apply an intrinsic, those that use most of its lanes first; without any, `reason`
+    is the first difference.
     """
 
     found: tuple[Mapping, ...]

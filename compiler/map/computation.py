@@ -194,7 +194,7 @@ def contractions(sums: te.Tensor, core: Core) -> Iterator[Computation]:
 def _of_dtypes(
     bindings: Sequence[Binding], tensors: Mapping[str, te.Tensor], entries: Mapping[str, te.Tensor]
 ) -> list[Binding]:
-    """The bindings whose tensors have the types of the entries; MapError if there are none."""
+    """The bindings whose tensors have the types of the entries; MapError if no binding has."""
     types = [{name: _dtype(part, tensors) for name, part in binding.items()} for binding in bindings]
     wanted = {name: entries[name].dtype for name in types[0]}
     result = [binding for binding, dtype in zip(bindings, types, strict=True) if dtype == wanted]
@@ -266,7 +266,7 @@ class PlainAxes:
 
 
 def _simplified_indices(expr: ir.Expr, ranges: Mapping[str, Range]) -> ir.Expr:
-    """`expr` with the indices of its loads simplified, but for those by data."""
+    """`expr` with the indices of its loads simplified, except for those by data."""
     if isinstance(expr, ir.Load) and not is_table(expr):
         return ir.Load(expr.buffer, tuple(simplify(index, ranges) for index in expr.indices))
     return ir.map_operands(expr, lambda operand: _simplified_indices(operand, ranges))

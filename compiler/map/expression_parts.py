@@ -35,8 +35,8 @@ class Refusal:
 class MapError(Error, ValueError):
     """An expression that no intrinsic covers, or a mapping that is not legal.
 
-    Of an expression without a mapping, `refused` are the mappings that are not legal, or, where
-    there are none, `others` the intrinsics that compute something else.
+    Of an expression without a mapping, `refused` are the mappings that are not legal, or, if there
+    are none, `others` are the intrinsics that compute something else.
     """
 
     def __init__(self, message: str, refused: tuple[Refusal, ...] = (), others: tuple[Refusal, ...] = ()) -> None:

@@ -225,7 +225,7 @@ class OuterLoops:
 
     @cached_property
     def tiled(self) -> list[str | None]:
-        """The axes of rows and of columns, ROW_BLOCKS among them; None where there is none."""
+        """The axes of rows and of columns, ROW_BLOCKS among them, or None."""
         free, extents = self._parts["free"], self.mapping.computation.extents
         rows = next(iter(self.mapping.groups))
         tiled = not free if self.mapping.fixed else self.mapping.blocks(rows) > 1

@@ -138,7 +138,9 @@ def _touched(nest: TileNest, config: Config) -> Iterator[Floats]:
 
 
 def _ends(nest: TileNest, config: Config) -> Iterator[Floats]:
-    """What the last tiles have less; what is moved before any work and after all of it."""
+    """How much smaller the last tiles are; what is moved before the first and after the last
+    computation.
+    """
     p, c = nest.problem, nest.candidates
     last = {name: nest.last(name) for name in _SPLIT}
     yield from (np.log2(last[name] / getattr(c, name)) for name in _SPLIT)

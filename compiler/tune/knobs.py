@@ -46,7 +46,7 @@ class Knobs:
         """One of some values.
 
         Raises:
-            TuneError: there is none, or the name is taken.
+            TuneError: no value is given, or the name is in use.
         """
         if name in self._knobs:
             raise TuneError(f"knobs: name must be new, got {name} twice")

@@ -35,7 +35,9 @@ class FormulaError(Error, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A formula; FormulaError if the text is none, or divides by other than positive integers."""
+    """A formula; FormulaError if the text is not a formula, or divides by anything but positive
+    integers.
+    """
 
     text: str
 

@@ -162,7 +162,7 @@ def instruction_class(plug_in: PlugIn) -> type[Extended]:
 
 
 def table_of(cls: type[Instruction]) -> tuple[Field, ...]:
-    """The fields of a class of instructions, but for those that name the format."""
+    """The fields of a class of instructions, except for those that name the format."""
     if issubclass(cls, Extended):
         return cls.table
     return next(FORMATS[opcode][1:] for opcode, known in CLASSES.items() if known is cls)

@@ -45,7 +45,7 @@ class Partition:
     """`sizes` are the numbers of indices in the parts; set `k` is the union of the distinct parts
     `parts[starts[k] : starts[k + 1]]`.
 
-    Indices `cuts[i]` up to `cuts[i + 1]` belong to part `label[i]`; its sets may be none.
+    Indices `cuts[i]` up to `cuts[i + 1]` belong to part `label[i]`; a part may be in no set.
     """
 
     sizes: Indices

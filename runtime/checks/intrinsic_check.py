@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A check of intrinsics: what the lowered instructions compute is compared with the behaviour.
 
-Small programs apply the intrinsic once and many times, in one nest and in tiles; one that
-accumulates, also to sums that begin in an earlier nest. Entries are random, over their whole range
-or small. A function of few bits, without a reduction, is applied to all values of them.
+Small programs apply the intrinsic once and many times, in one nest and in tiles; an intrinsic that
+accumulates is also applied to sums begun in an earlier nest. Entries are random, over their whole
+range or small. A function of few bits, without a reduction, is applied to all values of them.
 """
 
 from __future__ import annotations

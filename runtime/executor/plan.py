@@ -70,7 +70,7 @@ class PlannedValue:
 
 @dataclass(frozen=True, slots=True)
 class DeviceValue(PlannedValue):
-    """A value in the memory of the GPU; its place is in an arena there."""
+    """A value in the memory of the GPU; its place is in an arena of that memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -61,7 +61,7 @@ class SweepTask:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def cycles(self, point: Point) -> float:
-        """The cycles of all layers on a machine, each as often as it is there.
+        """The cycles of all layers on a machine, each times its count in the network.
 
         Raises:
             Error: the machine cannot run a layer.

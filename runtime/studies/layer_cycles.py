@@ -27,7 +27,7 @@ _FOLDERS = ("compiler", "hardware", "runtime", "simulator")
 
 
 def kept(job: MeasureJob) -> LayerOutcome | None:
-    """The outcome of an earlier run; None if there is none or its file is damaged."""
+    """The outcome of an earlier run; None if its file is missing or damaged."""
     try:
         return LayerOutcome.from_dict(json.loads(_path(job).read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):

@@ -46,13 +46,15 @@ class LayerRecord:
 _CONVOLUTIONS = ("Conv", "ConvInteger", "QLinearConv", "vdla.QConv")
 _PRODUCTS = ("Gemm", "MatMul", "MatMulInteger", "QLinearMatMul", "vdla.QDense", "vdla.QMatMul")
 _TRANSPOSED = ("ConvTranspose", "vdla.QConvTranspose")
-_WEIGHT_OF = {"QLinearConv": 3, "QLinearMatMul": 3}  # the input that has the weights, elsewhere 1
+_WEIGHT_OF = {"QLinearConv": 3, "QLinearMatMul": 3}  # the input that has the weights; 1 for all others
 
-_NetworkLayer = tuple[str, str, dict[str, Any]]  # a layer for people, its definition, the options of that
+_NetworkLayer = tuple[str, str, dict[str, Any]]  # name in tables, definition, its options
 
 
 def records_of(model: onnx.ModelProto | bytes | str | Path) -> list[LayerRecord]:
-    """The layers of a model, by kernel and channels; OnnxError, UnsupportedError if it is none."""
+    """The layers of a model, by kernel and channels; OnnxError, UnsupportedError if it is not a
+    valid model.
+    """
     graph = run_passes(import_network(model), PREPARATION, None)
     every = [_layer(graph, node) for node in _nodes(graph)]
     known = [item for item in every if item is not None]
@@ -61,7 +63,7 @@ def records_of(model: onnx.ModelProto | bytes | str | Path) -> list[LayerRecord]
 
 
 def record_name(graph: Graph, node: Node) -> str | None:
-    """The name of the layer that a node of a float network is; None if it is none."""
+    """The name of the layer that a node of a float network forms, or None."""
     layer = _layer(graph, node) if node in _nodes(graph) else None
     return None if layer is None else layer[0]
 

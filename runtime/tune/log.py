@@ -157,7 +157,7 @@ def _content(path: Path) -> bytes:
 
 
 def _entries(path: Path, content: bytes) -> Iterator[LoggedTrial]:
-    """The lines of a log but for a torn last one."""
+    """The lines of a log except for a torn last one."""
     whole = content[: content.rfind(b"\n") + 1]
     for number, line in enumerate(whole.splitlines(), 1):
         yield _entry(f"{path}: line {number}", line)

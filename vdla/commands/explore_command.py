@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def sweep_of(words: Sequence[str]) -> dict[str, list[Any]]:
-    """The values of each field; integers, but for extensions."""
+    """The values of each field; integers, except for extensions."""
     values: dict[str, list[Any]] = {}
     for word in words:
         name, text = key_and_value("--sweep", word)

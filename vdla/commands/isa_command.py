@@ -68,7 +68,7 @@ def _text(config: Config, arguments: argparse.Namespace) -> str:
 
 
 def _units(config: Config, option: str) -> tuple[PlugInUnit, ...]:
-    """The declarations of a machine, of which an option needs one."""
+    """The declarations of a machine; ends with an error if an option needs one and it has none."""
     from vdla.hardware.generate.datapath_ports import datapath_units
 
     units = datapath_units(config)

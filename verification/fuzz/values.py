@@ -83,7 +83,7 @@ class Values:
         return te.const(self.rng.randint(low, 1), dtype)
 
     def load(self, at: Sequence[FuzzIndex], grade: Grade) -> te.Value:
-        """An element of a tensor, mostly at its own position, sometimes elsewhere or padded."""
+        """An element of a tensor, mostly at its own position, sometimes at another or padded."""
         tensor = self.rng.choice([tensor for tensor, tensor_grade in self.tensors if tensor_grade <= grade])
         if self.rng.random() < 0.15:
             return self.padded(tensor, at)

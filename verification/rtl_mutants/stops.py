@@ -167,7 +167,7 @@ def _is_reported(rig: Rig, channel: int) -> None:
 
 
 def _readers(rig: Rig, address: int) -> set[ErrorCode]:
-    """The units that may read at an address, by the tensor that lies there."""
+    """The units that may read at an address, by the tensor at it."""
     name = max((place, name) for name, place in rig.addresses.items() if place <= address)[1]
     if name == STREAM:
         return {ErrorCode.FETCH}

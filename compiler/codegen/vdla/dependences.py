@@ -105,7 +105,7 @@ _MOST_ROWS = 1 << 18
 window.
 """
 _MOST_PAIRS = 1 << 21
-"""Pairs of a touch and a part that are in memory at once, but for those of a single touch."""
+"""Pairs of a touch and a part that are in memory at once, except for those of a single touch."""
 
 
 def dependences(ops: Sequence[UnitOp]) -> Ints:

@@ -40,7 +40,8 @@ class BufferSpace:
         self._known: dict[tuple[int, int, int], tuple[int, int]] = {}
 
     def find(self, entries: int, align: int, reserve: int = 0) -> tuple[int, int]:
-        """(time, start) of the place for so many entries that is free first; NEVER if none is.
+        """(time, start) of the place for `entries` entries that is free first; NEVER if none will
+        be.
 
         Starts are multiples of `align`; the last `reserve` entries are left to others.
         """

@@ -175,8 +175,8 @@ class TiledOps(Sequence[MacroOp]):
     """Operations in program order, in groups of one unit that stay together.
 
     Row `i` is `ops[i]` with its k-th base on tile `tile[i, k]`, NO_TILE in unused columns. Tile `t`
-    has `entries[t]` entries of the buffer of `origin[t]`, of which it is a part. `group` is sorted
-    and counts from 0.
+    is the part of `origin[t]` with `entries[t]` entries of its buffer. `group` is sorted and counts
+    from 0.
     """
 
     ops: MacroOps

@@ -77,7 +77,7 @@ def steps_of(config: Config, parts: Sequence[Part]) -> Steps:
 
 
 def _shifted(tiles: Ints, first: int, width: int) -> Ints:
-    """Tiles that are numbered from `first` on, in so many columns."""
+    """The tiles numbered from `first` on, in `width` columns."""
     result = np.full((len(tiles), width), NO_TILE, np.int64)
     result[:, : tiles.shape[1]] = np.where(tiles == NO_TILE, NO_TILE, tiles + first)
     return result
@@ -114,7 +114,7 @@ class _PartSteps:
 
 
 def _without_duplicates(tiles: Ints) -> Ints:
-    """The rows, where only the first of equal tiles is left."""
+    """The rows with only the first of equal tiles."""
     result = tiles.copy()
     for position in range(1, tiles.shape[1]):
         again = (tiles[:, :position] == tiles[:, position, None]).any(axis=1)

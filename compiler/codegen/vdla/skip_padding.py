@@ -175,7 +175,7 @@ def _loaded(before: _Ints, op: MacroOp) -> _Ints:
 
 
 def _neutral(config: Config, instruction: Gemm | Vector | Extended) -> int | None:
-    """The input that does not change a result, None if there is none."""
+    """The input that does not change a result, or None."""
     if isinstance(instruction, Gemm):
         return 0
     if isinstance(instruction, Extended):

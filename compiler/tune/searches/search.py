@@ -24,7 +24,7 @@ _MOST = 1 << 20  # points that are ranked
 _TRIES = 20  # generations for a batch
 _POPULATION = 32
 _MUTATED = 0.2  # of the children
-_DENSE = 1 / 2  # of a space: beyond it, what is left is listed
+_DENSE = 1 / 2  # of the points of a space: once more are used, the unused ones are listed
 
 
 class SpaceSearch(ABC):
