@@ -51,7 +51,7 @@ _NAME_RULE = f"name must be a lower-case identifier other than {', '.join(_MNEMO
 @checked_keywords(ExtensionError)
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Extension:
-    """An instruction that a machine can be given.
+    """An instruction to add to a machine.
 
     `output` is the behaviour of one step: a tensor expression over placeholders that computes an
     accumulator entry. `scopes` gives where each placeholder and the output lie: "inp", "wgt" or
@@ -69,10 +69,10 @@ class Extension:
     fields as text. `wide` allows instructions of 64 bytes where 32 do not suffice.
 
     `datapath` is the module in SystemVerilog that computes a step: its text, or a file that ends in
-    .sv, beside the user's file. Instructions that share state have one module, `ext_` and the name
-    of the first part, which one of them names. Without one, the instruction is a what-if. With
-    `array`, the module has a port to the array of multipliers (`vdla.array_port`), which it uses
-    from a step of the instruction to its result.
+    .sv, beside the user's file. Instructions that share state have one module, named `ext_` and the
+    first of them, and one of them names its file. Without a datapath, the instruction is a what-if.
+    With `array`, the module has a port to the array of multipliers (`vdla.array_port`), which it
+    uses from a step of the instruction to its result.
 
     What an instruction with private state computes depends on the steps before, so the mapper has
     no use for it. `program` writes programs in its stead: a function of a layer (a `Definition`)

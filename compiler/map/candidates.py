@@ -61,7 +61,7 @@ def candidates(
     """Every legal mapping of `output` onto the intrinsics of a machine.
 
     `output` is a reduction or element-wise over plain inputs, an epilogue that reads one element of
-    such a result, a table that is indexed by such an epilogue, or elements of one of them.
+    such a result, a table indexed by such an epilogue, or some elements of any of these.
 
     Raises:
         MapError: no intrinsic covers the expression; the message has the first reason of each.

@@ -147,8 +147,8 @@ class Computation:
 
 
 def contractions(sums: te.Tensor, core: Core) -> Iterator[Computation]:
-    """The ways in which the stage of `sums` accumulates what an intrinsic does, or is what one that
-    does not accumulate computes.
+    """The ways in which the stage of `sums` matches an intrinsic: it accumulates the same terms or,
+    for an intrinsic without accumulation, computes the same value.
 
     Raises:
         MapError: it computes something else, or an index has no form.

@@ -189,7 +189,7 @@ def why_not_staged(output: te.Tensor, config: Config) -> str:
     if tables != 1:
         return f"stage {name} must have one table for the mapper to use it, got {tables or 'none'}"
     if not _is_looked_up(output):
-        return f"results must be looked up in a table to go through stage {name}, got none that are"
+        return f"results must be looked up in a table to go through stage {name}, got others"
     return ""
 
 

@@ -169,7 +169,7 @@ def require_covered(mapping: Mapping) -> None:
             names = " or ".join(sorted(windows))
             raise MapError(f"axis {axis} must index {names} or be mapped, got neither")
         if not signature - {RESULT}:
-            raise MapError(f"axis {axis} must index an operand, got none that it indexes")
+            raise MapError(f"axis {axis} must index an operand, got an axis that indexes none")
 
 
 ROW_BLOCKS = "row blocks"

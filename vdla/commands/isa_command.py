@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--datapath-test DIR": "write a cocotb test of each datapath into this folder",
         },
     )
-    add_options(parser, {"-o --output FILE": "write there instead of standard output"})
+    add_options(parser, {"-o --output FILE": "write to FILE instead of standard output"})
 
 
 def run(arguments: argparse.Namespace) -> int:

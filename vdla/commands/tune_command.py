@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "quantise a float model, as vdla compile does"
     add_options(parser, {"--calibration FILE...": text}, default=None)
     add_search_arguments(parser)
-    add_options(parser, {f"--log FILE = {LOG}": f"append every trial there ({LOG})"})
+    add_options(parser, {f"--log FILE = {LOG}": f"append every trial to FILE ({LOG})"})
     add_worker_arguments(parser, TIMEOUT_S)
     add_options(
         parser,
