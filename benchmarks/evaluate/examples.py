@@ -156,7 +156,7 @@ def _search(source: Path, window: int) -> Tensor:
 
 
 # --- depthwise ------------------------------------------------------------------------------------
-# The depthwise example on the layers of MobileNet: what it is worth, and what it could be at most.
+# The depthwise example on the layers of MobileNet: its speed-up, and the most that it could be.
 #
 # No program of any instruction takes fewer cycles than to read the operands of a layer once, or to
 # write its results; the speed-up of such a program is the bound.

@@ -102,7 +102,7 @@ def _logged(log: Path) -> list[str]:
 
 
 # --- the run that is killed -----------------------------------------------------------------------
-# A tuning run that is to be killed: it keeps a journal of what it began and what it had logged.
+# A tuning run that is to be killed: it keeps a journal of the trials begun and logged.
 #
 # The journal outlives it: `run` when workers are ready, `begin POINT` before a point is measured,
 # `logged POINT` when its trial is on disk. Each is written at once.

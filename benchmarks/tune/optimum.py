@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optima: small spaces are measured whole; of others, how far the best known is from the bound.
 
-Each space has a log of its own in the cache, so a run that is killed goes on where it was. A log is
+Each space has a log of its own in the cache, so that a killed run resumes. A log is
 named by its programs and their cycles: another compiler or simulator begins another one.
 """
 

@@ -99,7 +99,7 @@ def _races(program: ThreadProgram, table: MeetingTable, group: int) -> Iterator[
 def pairs(program: ThreadProgram) -> Iterator[tuple[ThreadAccess, ThreadAccess]]:
     """The pairs of accesses of one buffer, one of them a write, in program order, by the second.
 
-    Atomic updates by one operator are no pair: they may meet.
+    Atomic updates by one operator do not race: they may meet.
     """
     for n, second in enumerate(program.accesses):
         for first in program.accesses[: n + 1]:

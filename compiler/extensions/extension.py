@@ -75,14 +75,15 @@ class Extension:
     uses from a step of the instruction to its result.
 
     What an instruction with private state computes depends on the steps before, so the mapper has
-    no use for it. `program` writes programs in its stead: a function of a layer (a `Definition`)
+    no use for it. `program` writes programs instead: a function of a layer (a `Definition`)
     and the machine, or a Python file beside the user's with a function `program`. It returns a
-    `LayerProgram`, or several of which the fastest is taken, or raises `LayerError` with the reason
+    `LayerProgram`, or several for the fastest to be used, or raises `LayerError` with the reason
     why it has none.
 
     An instruction of a CPU has its operands in "memory", or as "immediate" or "condition"; `lower`
     emits a step with an `IntrinsicEmitter`, and `requires` are the features that it needs, by
-    LLVM's names. Without a `lower` it is a what-if. It has none of what only a machine's has.
+    LLVM's names. Without a `lower` it is a what-if. The options of instructions of machines do not
+    apply to it.
     """
 
     name: str

@@ -96,7 +96,7 @@ class _Notes:
         ways.setdefault(kind, {})[who] = (text, epoch)
 
     def forget(self) -> None:
-        """Begins anew, as behind a barrier."""
+        """Starts a new interval, as after a barrier."""
         self.seen.clear()
 
 
@@ -222,7 +222,7 @@ class _Launch:
         return (z * self.kernel.block[1] + y) * self.kernel.block[0] + x
 
     def check_meeting(self, threads: list[_Thread]) -> None:
-        """Refuses threads of which some wait at a barrier and others do not, or at another one."""
+        """Refuses threads where some wait at a barrier and others at another one or at none."""
         stops = {thread.stop for thread in threads if not thread.done}
         waiting = [thread for thread in threads if not thread.done]
         if len(stops) > 1 or (waiting and len(waiting) < len(threads)):

@@ -250,7 +250,7 @@ class DeclaredIntrinsic(Protocol):
 
     @property
     def tables(self) -> frozenset[str]:
-        """The operands of which an index depends on data."""
+        """The operands with an index that depends on data."""
 
     @property
     def target(self) -> str:

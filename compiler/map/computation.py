@@ -27,7 +27,7 @@ Binding = dict[str, ir.Expr]
 class Binder:
     """Compares parts of the value of `intrinsic` with expressions over `tensors`.
 
-    `stands_for(operand, part)` says whether an operand that is no table may stand for a part.
+    `stands_for(operand, part)` says whether an operand that is not a table may stand for a part.
     """
 
     intrinsic: Intrinsic
@@ -109,7 +109,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """The sums of an operator, in steps of which only the last one may accumulate.
+    """The sums of an operator, in steps; only the last one may accumulate.
 
     `spatial` and `reduce` have the extents of the axes by name; `digits` has, for each dimension of
     the result, the axes that it is made of, the last varying fastest. `held` is the operand that is

@@ -225,7 +225,7 @@ def knob_task(schedule: ScheduleFunction, name: str = "", content: str = "") -> 
     source. To be measured in other processes, the function must be at the top of a module.
 
     Raises:
-        TuneError: it is no function, or it has no source and no content is given.
+        TuneError: it is not a function, or it has no source and no content is given.
     """
     if not callable(schedule):
         raise TuneError(f"tune: schedule must be a function of its knobs, got {schedule!r}")

@@ -93,7 +93,7 @@ class _Table:
                     yield {**fitting_columns, "strips": np.full(int(even.sum()), strips)}
 
     def _fitting_sizes(self, count: int) -> Iterator[Columns]:
-        """Sizes of which some choice may fit, at most `count` at once: the one that takes least
+        """Sizes with some choice that may fit, at most `count` at once: the one that takes least
         does.
         """
         sizes, least = _grid(self._sizes), _grid({**self._choices, **_LEAST})

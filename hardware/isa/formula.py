@@ -30,7 +30,7 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {"min": np.minimum, "max": np
 
 
 class FormulaError(Error, ValueError):
-    """A text that is no formula of fields."""
+    """A text that is not a formula of fields."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,7 @@ class InstructionSet:
         return self.formats[int(row[COL["opcode"]]) + _OPCODES * number]
 
     def codes_of_words(self, lanes: NDArray[np.uint64]) -> Values:
-        """The codes of words, given as lanes of 64 bits; those of invalid words are no format's."""
+        """The codes of words, given as lanes of 64 bits; invalid words have codes of no format."""
         opcode = (lanes[:, 0] & np.uint64(_OPCODES - 1)).astype(np.int64)
         if not self.plug_ins:
             return opcode

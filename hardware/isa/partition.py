@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A partition of an index space into parts of which each of some given sets is a union.
+"""A partition of an index space into parts such that each of the given sets is a union of parts.
 
 A history of accesses then needs one row for each part instead of one for each index.
 """

@@ -111,7 +111,7 @@ def build_artifact(
 
 
 def _with_copied_constants(graph: Graph) -> Graph:
-    """The graph whose outputs are no constants, as these may depend on the extents."""
+    """The graph whose outputs are not constants, as these may depend on the extents."""
     names = {name: fresh_name(graph, f"{name}_constant") for name in graph.outputs if name in graph.constants}
     constants = {names.get(name, name): value for name, value in graph.constants.items()}
     types = {**graph.types, **{fresh: graph.types[name] for name, fresh in names.items()}}

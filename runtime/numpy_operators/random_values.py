@@ -16,7 +16,7 @@ from vdla.runtime.numpy_operators.function import Array, Attributes, Function
 
 
 def _generator(attributes: Attributes) -> np.random.RandomState:
-    """The generator of a node; a seed that is no whole number counts by its bits."""
+    """The generator of a node; a seed that is not a whole number counts by its bits."""
     seed = attributes.get("seed")
     if seed is None:
         return np.random.RandomState()

@@ -74,7 +74,7 @@ class SweepTask:
         return point
 
     def build(self, point: Point) -> Built:
-        """As `TuningTask`; a machine is no program."""
+        """As `TuningTask`; a machine is not a program."""
         raise ExploreError(f"explore {self.name}: a point must be measured by MachineMeasurer, got {dict(point)}")
 
     draft = build

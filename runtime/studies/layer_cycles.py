@@ -71,7 +71,7 @@ def toolkit_digest(*more: str) -> str:
 def layer_cycles(layer: EvaluatedLayer, config: Config, sources: Sequence[str] = ()) -> int:
     """Cycles of a layer: of its plain program, or of one that uses an extension of the machine.
 
-    Programs are compared with what the host lays out, which is no part of the result.
+    Programs are compared with what the host lays out, which is not part of the result.
 
     Raises:
         EvaluateError: the machine cannot run the layer.

@@ -52,7 +52,7 @@ class TunedSchedules:
         """Of a log, a folder of logs, or `shipped`.
 
         Raises:
-            TuningError: a file cannot be read, has another version or is no log.
+            TuningError: a file cannot be read, has another version or is not a log.
         """
         if isinstance(source, TunedSchedules):
             return source

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages that a sample of defects passes through, each with the survivors of the one before.
+"""The stages that a sample of defects passes through, each with the survivors of the stage before.
 
 First some machines, on the scenarios that find most: a model holds all defects, and each run
 activates one. Then the tests and proofs of the modules, the longer scenarios, and the other

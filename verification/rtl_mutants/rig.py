@@ -107,7 +107,7 @@ class Rig:
         self.machine.configure(parameters)
 
     def refill(self) -> None:
-        """Writes the program's memory anew."""
+        """Writes the program's memory again."""
         self.memory[:] = self.image
 
     # --- runs

@@ -265,7 +265,7 @@ def _irregular(runs: Bounds, loops: tuple[Loop, ...]) -> str | None:
 
 
 def _undecided(foldable: FoldableNest, loops: tuple[Loop, ...], env: Env) -> str | None:
-    """A loop in some iterations of which only the block or only its epilogue runs."""
+    """A loop that in some iterations runs only the block or only its epilogue."""
     after = foldable.epilogue
     if after is None:
         return None

@@ -63,7 +63,7 @@ class _Columns:
         self.number = np.array([self.table.number(form) for form in ops.forms], np.int64)
 
     def run(self) -> tuple[_Ints, MacroOps]:
-        """The operations that replace these, and of which each is a part."""
+        """The operations that replace these, and for each the row that it is a part of."""
         ops, cuts = self.ops, list(self._cuts())
         count = np.ones(len(ops), np.int64)
         for rows, parts in cuts:

@@ -3,7 +3,7 @@
 
 Memory, shared memory, arithmetic and waiting each bound the time from below, and overlap except for
 a part. Numbers may be columns, one entry for each schedule. The machine is of the size of a GPU for
-data centres; nothing here was measured on a GPU, so costs order schedules and are no times.
+data centres; nothing here was measured on a GPU, so costs rank schedules and are not times.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class LibrarySearch(SpaceSearch):
 
     @abstractmethod
     def _report(self, suggestion: Any, cost: float | None) -> None:  # noqa: ANN401  of the library
-        """The cost of a suggestion; None if it failed or is no point to measure."""
+        """The cost of a suggestion; None if it failed or is not a point to measure."""
 
     def _choose(self, count: int) -> list[int]:
         chosen: list[int] = []

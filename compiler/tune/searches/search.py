@@ -2,7 +2,7 @@
 """What all searches share, and simple ones: points by their indices, each proposed at most once.
 
 A search is a class with a `name`, made from a task and a seed. The same seed and the same costs
-give the same proposals. Batches may be proposed before the one before has been told.
+give the same proposals. A batch may be proposed before the costs of the previous one are told.
 """
 
 from __future__ import annotations
