@@ -122,7 +122,7 @@ class _Pattern:
 
 
 def _warps(addresses: _Numbers, threads: int) -> _Numbers:
-    """Addresses by thread, then iteration, as a row for each warp and iteration; -1 is not a lane."""
+    """Addresses by thread, then iteration, as a row for each warp and iteration; -1 for no lane."""
     table = addresses.reshape(threads, -1).T
     padded = np.full((table.shape[0], -(-threads // _WARP) * _WARP), -1, np.int64)
     padded[:, :threads] = table
