@@ -2,11 +2,12 @@
 """FPGA resources of machines on the parts of their boards, and the longest paths in their periods.
 
 From synthesis with Yosys: the first run takes minutes for each machine; later runs read the cached
-result while the RTL is unchanged. `--long` has every preset. A row is a machine; `share` is what
-the longest path takes of the period, at the clock where that is more: the machine's, or the
-multipliers' if that is another. Then `fast_ns` is the longest path with an end there, else 0.
-`fits`: the part has enough of every resource and, for the preset of a board, no path takes longer
-than the period of the board's clock. A preset of no board has no clock to keep.
+result while the RTL is unchanged. `--long` has every preset. A row is a machine. `share` is the
+share of the period that the longest path takes; if the multipliers have a clock of their own, that
+of the clock with the greater share, and `fast_ns` is the longest path that starts or ends at the
+multipliers' clock, else 0. `fits`: the part has enough of every resource and, for the preset of a
+board, no path takes longer than the period of the board's clock. A preset without a board has no
+period to meet.
 """
 
 from __future__ import annotations

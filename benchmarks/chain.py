@@ -125,7 +125,7 @@ def step_by_step(chain: Chain, inputs: Arrays) -> Arrays:
 
 
 def rows_of(chain: Chain, stats: RunStats) -> Iterator[Row]:
-    """A row for each step; the bound of steps that are no convolution is 0."""
+    """A row for each step; the bound of steps other than convolutions is 0."""
     costs = operator_cycles(chain.program, stats, chain.lines) or ()
     for step, cost in zip(chain.steps, costs, strict=True):
         name = step.operator.name

@@ -148,7 +148,7 @@ Outcome = TypeVar("Outcome")
 
 
 def finished(work: Callable[[Task], Outcome], tasks: Iterable[Task], workers: int) -> Iterator[Outcome]:
-    """The outcomes of tasks as they complete in so many processes; 0 works in this one."""
+    """The outcomes of tasks as they complete in `workers` processes; 0 runs them in this one."""
     if not workers:
         yield from map(work, tasks)
         return

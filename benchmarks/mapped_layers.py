@@ -145,5 +145,5 @@ def _residual(name: str, channels: int, size: int) -> MappedLayer:
 
 
 def _moved(config: Config, read: int, written: int = 0) -> MachineBound:
-    """The bound of moving so many activations."""
+    """The bound that moving the activations sets."""
     return MachineBound.of(config, 0, read * config.inp_bits // 8, written * config.out_bits // 8)

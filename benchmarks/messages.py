@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong command lines and calls of the Python interface, each with the sentence that it must give.
+"""Wrong command lines and calls of the Python interface, each with the message that it must give.
 
 The table is in messages.txt. A line that begins with `$ ` is a command line without `vdla`, one
 that begins with `>>> ` an expression; the line below is the message, where "..." is any text.
 
-- `unexpected` counts the cases whose message is another one;
-- `without_remedy` counts those whose message has neither the rule that was broken nor what to do;
+- `unexpected` counts the cases with a message other than the expected one;
+- `without_remedy` counts those whose message names neither the rule that was broken nor a remedy;
 - `tracebacks` counts the commands that end in an internal error, and the calls that raise an error
-  which is no `vdla.Error`.
+  other than `vdla.Error`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class MessageCase:
     message: str
 
     def fits(self, got: str) -> bool:
-        """Whether a message is the one of the table."""
+        """Whether a message matches the one in the table."""
         pattern = ".*".join(map(re.escape, self.message.split("...")))
         return re.fullmatch(pattern, got, re.DOTALL) is not None
 

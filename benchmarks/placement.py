@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where layers run, and the times that say so, against exact cycles: 13 kinds on five machines.
+"""Where layers run, and the estimates that decide it, against exact cycles: 13 kinds on five
+machines.
 
-Each layer is placed alone, on a machine with the CPU of its board, and with this CPU.
+Each layer is placed alone, on a machine beside the CPU of its board, and beside this CPU.
 
-- `estimate_error_worst` is the greatest error of a time on the accelerator that `vdla explain`
-  prints: of a layer that runs there against the cycles of the program that runs, of another one
-  against those of its program alone. `coarse_error_worst` is that of the estimates by which tiles
-  are chosen, and `program_over_alone_worst` compares the two programs of a layer.
+- `estimate_error_worst` is the greatest error of the accelerator's times in `vdla explain`: against
+  the cycles of the program that runs for a layer on the accelerator, else against those of the
+  layer's program alone. `coarse_error_worst` is that of the estimates by which tiles are chosen,
+  and `program_over_alone_worst` compares the two programs of a layer.
 - `wrong_device` counts the layers on another device than an oracle chooses, where the times of both
-  differ by more than a fifth: the oracle has exact cycles, and the CPU's rates, once those of the
-  board's model, and once those that are measured here, on one thread.
+  differ by more than a fifth. The oracle knows exact cycles and the CPU's rates: once from the
+  board's model, once measured on one thread of this CPU.
 - `timed` counts the programs that were timed for the choice, since estimates could not tell.
 """
 
@@ -103,7 +104,7 @@ class PrintedTime(NamedTuple):
 
 
 def printed_time(graph: Graph, config: Config, choice: Choice, alone: float) -> PrintedTime:
-    """The time of `y` in the program of its region, or in the reason why it is not there."""
+    """The time of `y` in the program of its region, or the reason why it is in no region."""
     if "y" not in choice.calls:
         (text,) = re.findall(r"got (\S+) ms on the accelerator", choice.decisions["y"].reason)
         return PrintedTime(1e-3 * float(text), alone)

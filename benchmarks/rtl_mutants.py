@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Defects planted in every module of the RTL: what finds each, and which survive.
 
-A model of the machine holds all chosen defects, of which a run activates one. Random programs
-against the simulator, the register table and stopped runs are tried in turn until one finds it; so
-do the assertions of the RTL and the protocol rules of the memory. What survives is tried on the
-tests and proofs of its module, and then proved to be no defect where it is none. The short form
-builds the larger machines only for what is left then; `--long` judges more defects, of all of
-them.
+A model of the machine holds all chosen defects; each run activates one. Random programs against the
+simulator, the register table and stopped runs are tried in turn until one finds it; so do the
+assertions of the RTL and the protocol rules of the memory. What survives is tried on the tests and
+proofs of its module, and last proved to be equivalent to the original where it is. The short form
+builds the larger machines only for the survivors; `--long` judges more defects, on all machines.
 """
 
 from __future__ import annotations

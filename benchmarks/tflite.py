@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorFlow Lite models on this CPU against a naive model of the reference kernels, bit for bit.
 
-`operators` counts the kinds of int8 operators, `bit_exact` those of which every random case equals
-the reference, `models` the networks of MLPerf Tiny that do, with seeded weights, and `wrong` the
-cases and networks that do not. On the accelerator, results may differ by one where a sum lies at
-the edge of two integers: `machine_differs` is the share of values of single operators that do,
-`machine_most` by how much at most. Needs the package `tflite`.
+`operators` counts the kinds of int8 operators and `bit_exact` those that equal the reference in
+every random case; `models` counts the networks of MLPerf Tiny, with seeded weights, that equal it,
+and `wrong` the cases and networks that differ. On the accelerator, results may differ by one where
+a sum lies at the edge of two integers: `machine_differs` is the share of values of single operators
+that do, `machine_most` by how much at most. Needs the package `tflite`.
 """
 
 from __future__ import annotations

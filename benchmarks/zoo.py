@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models as exporters write them, on the CPU and quantised on the machine, against ONNX Runtime.
 
-`wrong` counts models whose outputs on the CPU differ from the reference, `crashed` those that end
-in an error which is no `vdla.Error`, and `refused` those that end in one. `on_numpy` is the share
-of the operators of networks that run as NumPy functions. `cpu_ratio` is the geometric mean of ONNX
+`wrong` counts models whose outputs on the CPU differ from the reference, `refused` those that end
+in a `vdla.Error`, and `crashed` those that end in any other error. `on_numpy` is the share of the
+operators of networks that run as NumPy functions. `cpu_ratio` is the geometric mean of ONNX
 Runtime's time over ours on one thread, `cpu_ratio_trees` that of models of tables. Networks with
 layers to quantise are then compiled in int8 for the machine, of which `int8_on_machine` have
 programs there; the others are faster on the CPU beside it, with equal results. `int8_loss` counts

@@ -24,7 +24,7 @@ KEYS = ("format", "version", "dram", "measured")
 
 
 class DramModelError(Error, ValueError):
-    """A file that is no DRAM model."""
+    """A file that is not a DRAM model."""
 
 
 @dataclass(frozen=True, slots=True)

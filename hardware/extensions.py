@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The extensions that this process has loaded, and the plug-ins and the stage of a configuration.
 
-Files and other processes refer to them by name and digest, never by its code: a program from
-elsewhere runs only with extensions that its user has loaded. `register` is therefore the one piece
-of state in this package, and is called by the loader alone.
+Files and other processes refer to them by name and digest, never by their code: a program runs only
+with extensions that the user of this process has loaded. `register` is therefore the one piece of
+state in this package, and is called by the loader alone.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vdla.hardware.isa.formats import plug_in_misfit
 from vdla.hardware.isa.plug_in import DECLARED_SIZES, MOST_PLUG_INS, PlugIn, PlugInStage, PlugInUnit
 from vdla.support.errors import Error
 
-Declare = Callable[[Any], PlugInUnit]  # of a plain configuration, which lies above this module
+Declare = Callable[[Any], PlugInUnit]  # of a plain `Config`, whose module imports this one
 
 _LOADED: dict[Hashable, Declare] = {}
 
@@ -34,9 +34,9 @@ def loaded() -> tuple[Declare, ...]:
 
 def find_plug_in(label: str, config: Any) -> PlugIn:  # noqa: ANN401  a plain configuration
     """The plug-in of a label, `name` or `name#digest`, for a plain configuration; of several
-    extensions of one name that which was loaded last.
+    extensions with one name, the one loaded last.
 
-    ConfigError where its extension is not loaded, or is another version of it.
+    ConfigError where its extension is not loaded, or only another version of it.
     """
     result: PlugIn = _find(label, config, lambda unit: unit.plug_ins)
     return result

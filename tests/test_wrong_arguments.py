@@ -262,7 +262,10 @@ def refused_arrays(program: Program, arrays: Any) -> str:
 def test_inputs_without_tensor_names_are_refused(operator: Operator, arrays: dict[str, Any]) -> None:
     program = operator.program
     assert refused_arrays(program, [1]) == "program dense: inputs must be a mapping from tensor names, got list"
-    assert refused_arrays(program, {1: 2}) == "program dense: inputs must include data, got 1"
+    shape = list(program.tensor("data").shape)
+    assert refused_arrays(program, {1: 2}) == (
+        f"program dense: inputs must include data, got 1; add an array int8{shape} of that name"
+    )
 
 
 def test_missing_and_misshapen_outputs_are_refused(operator: Operator) -> None:

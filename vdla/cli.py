@@ -83,7 +83,7 @@ def _without_help(words: list[str]) -> list[str]:
 
 
 def _command_of(words: Sequence[str]) -> str | None:
-    """The first word that is no option; None where there is none."""
+    """The first word that is not an option, or None."""
     return next((word for word in words if not word.startswith("-")), None)
 
 

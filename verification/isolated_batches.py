@@ -36,7 +36,7 @@ def run_batches(
     if not workers:
         yield from map(work, batches)
         return
-    for start in range(0, len(batches), _POOLED * workers):  # a death breaks all that its pool has left
+    for start in range(0, len(batches), _POOLED * workers):  # a death breaks the remaining batches of its pool
         broken: list[Sequence[int]] = []
         with _new_pool(workers) as pool:
             futures = {pool.submit(work, batch): batch for batch in batches[start : start + _POOLED * workers]}

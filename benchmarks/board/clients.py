@@ -2,7 +2,8 @@
 """Several clients of one server, with faults of the network, the device and the clients.
 
 Every run must end with the right result, exactly once, or with a clear error, after which the
-client tries again. When all clients are done, the server must hold nothing of theirs.
+client tries again. When all clients are done, the server must hold no memory or session of any of
+them.
 """
 
 from __future__ import annotations

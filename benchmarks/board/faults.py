@@ -2,8 +2,8 @@
 """A device and a network with faults that are drawn from a seed.
 
 The device is a simulator that fails as a board may: errors, crashes, slow runs, runs that do not
-end. Its faults follow from the seed and its number, so that a device that is opened again does not
-repeat those of the one before.
+end. Its faults follow from the seed and its number, so that a device opened again has other faults
+than before.
 """
 
 from __future__ import annotations

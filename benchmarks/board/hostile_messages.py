@@ -209,7 +209,7 @@ class Fuzzer:
         self.answers["refused" if failed else header["kind"].lower()] += 1
 
     def _valid(self, name: str, attacker: Attacker) -> tuple[Row, bytes]:
-        """A message as a client sends it, but for the blocks that it names."""
+        """A message as a client sends it, except for the blocks that it names."""
         token = self._random.choice((attacker.token,) * 9 + ("x" * 43,))
         match name:
             case "Submit":
@@ -256,7 +256,7 @@ class Fuzzer:
         return operations, data
 
     def _bare(self) -> None:
-        """Bytes that are no HTTP/2, on a connection that ends early."""
+        """Bytes that are not HTTP/2, on a connection that ends early."""
         host, _, port = self._target
         start = self._random.choice((b"", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"))
         with suppress(OSError), socket.create_connection((host, int(port)), _CALL_S) as bare:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whole networks on a device against the direct run on the simulator, bit for bit.
 
-The device is one that is open, or a name that `open_device` opens: the virtual board, a remote
+The device is an open device, or a name for `open_device`: the virtual board, a remote
 device, a board. Networks have random weights and are quantised on random images, as in the
 benchmark `network`.
 """

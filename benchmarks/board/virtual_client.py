@@ -77,7 +77,7 @@ def served_board(preset: str, fabric: str) -> Iterator[str]:
 
 def free_address() -> str:
     """An address of the loopback at which nothing listens on the port of PYNQ.remote."""
-    for _ in range(100):  # one that was not used before: gRPC avoids an address that has just failed
+    for _ in range(100):  # never used before: gRPC avoids an address that has just failed
         address = ".".join(["127", *(str(1 + secrets.randbelow(250)) for _ in range(3))])
         with socket.socket() as probe:
             try:

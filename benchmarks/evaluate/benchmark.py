@@ -3,17 +3,17 @@
 
 Everything follows from the declarations of small extensions that together have every kind of
 operand, private state and a stage (verification/generated_tests). Machines with datapaths run on
-the RTL as well (on_rtl.py). `--long` plants each fault in every extension that can have it
-and in the RTL, and runs 2,000 programs on each machine with each memory; where it is interrupted,
-the same command goes on. Subjects are parts: programs, mutants, faults, mismatches, examples.
+the RTL as well (on_rtl.py). `--long` plants each fault in every extension that can have it and in
+the RTL, and runs 2,000 programs on each machine with each memory; the same command resumes an
+interrupted run. Subjects are parts: programs, mutants, faults, mismatches, examples.
 
 The worked examples of the documentation: `NAME_lines` of their files, datapath included;
 `int4_cold_s` and `int4_cached_s`, the seconds of `vdla evaluate` on ResNet-18 without and with kept
-results; `depthwise_full_s`, those of the generated tests on `pynq_z1`, on RTL that is built, and of
-the area; `sad_per_cycle`, differences in a cycle of computing on `pynq_z1`; `lut_luts`, `lut_dsp`
-and `lut_bram`, what the datapath of the table on the way out takes of the FPGA there;
-`depthwise_speedup_NAME`, cycles before over after on D1-D9, and `depthwise_bound_NAME`, the same if
-operands and results had to be moved only.
+results; `depthwise_full_s`, the seconds of the generated tests on `pynq_z1`, with the RTL already
+built, and of the area; `sad_per_cycle`, differences in a cycle of computing on `pynq_z1`;
+`lut_luts`, `lut_dsp` and `lut_bram`, the FPGA resources of the datapath of the example of a lookup
+table on the output path; `depthwise_speedup_NAME`, cycles before over after on D1-D9, and
+`depthwise_bound_NAME`, the same if only operands and results had to be moved.
 """
 
 from __future__ import annotations

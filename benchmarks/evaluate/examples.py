@@ -41,14 +41,14 @@ _WINDOW = 143  # of the search, long enough for a steady state: 128 x 128 places
 
 
 class ExampleError(Error, RuntimeError):
-    """A page that is not there, or a command that failed."""
+    """A page that is missing, or a command that failed."""
 
 
 def measured(progress: Progress) -> Section:
     """All figures of the examples.
 
     Raises:
-        ExampleError: the repository is not there, or a command failed.
+        ExampleError: the repository is missing, or a command failed.
     """
     with tempfile.TemporaryDirectory(prefix="vdla-examples-") as name:
         folder = Path(name)
@@ -156,7 +156,7 @@ def _search(source: Path, window: int) -> Tensor:
 
 
 # --- depthwise ------------------------------------------------------------------------------------
-# The depthwise example on the layers of MobileNet: what it is worth, and what it could be at most.
+# The depthwise example on the layers of MobileNet: its speed-up, and the most that it could be.
 #
 # No program of any instruction takes fewer cycles than to read the operands of a layer once, or to
 # write its results; the speed-up of such a program is the bound.

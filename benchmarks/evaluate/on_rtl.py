@@ -54,7 +54,7 @@ WORKERS = 2
 
 
 def mismatches(progress: Progress, seed: int, count: int = EACH, workers: int = WORKERS) -> Section:
-    """`each` programs on every machine with every memory."""
+    """`count` programs on every machine with every memory."""
     with tempfile.TemporaryDirectory(prefix="vdla-datapaths-") as folder:
         machines = list(machines_with_rtl(Path(folder)))
         batches = [
@@ -109,7 +109,7 @@ def _has_rtl(machine: Config) -> bool:
 #
 # Drawing and verifying a program takes as long as running it, so all memories share it; addresses
 # and the state at power-up differ. A batch without mismatches is kept in the user's cache under a
-# hash of all that it depends on: what was interrupted goes on there.
+# hash of all that it depends on, so that an interrupted run resumes.
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ Shape = tuple[int, ...]
 def cuda_figures(progress: Progress, seed: int) -> tuple[Figures, str]:
     """`cuda_all_exact`, and the vendor's time over ours of a float16 product and convolution.
 
-    With them the device, or why there is none.
+    Also returns the name of the device, or why no device can be used.
     """
     try:
         device = open_cuda()
@@ -105,12 +105,12 @@ def _timed(kernel: DeviceKernel, device: CudaDevice, arrays: Sequence[Array]) ->
 
 
 Timed = Callable[[int], float]
-"""Runs a kernel so many times; the seconds that the device took."""
+"""Runs a kernel the given number of times; returns the seconds that the device took."""
 _MILLISECOND = 1e-3
 
 
 def vendor_kernels(arrays: Sequence[Array], operator: str) -> tuple[str, Timed] | None:
-    """The library and its "product" or "conv2d" of arrays; None if there is none.
+    """The library and its "product" or "conv2d" of arrays, or None.
 
     A convolution has strides of 1 and a padding of 1.
     """

@@ -20,7 +20,7 @@ _POCL = "Portable Computing Language"  # which runs kernels on CPUs
 
 
 def device_figures(progress: Progress, seed: int) -> tuple[Figures, str]:
-    """`all_exact` and `pocl_ratio`, and the device that they are of, or why there is none."""
+    """`all_exact` and `pocl_ratio`, and the device that they are of, or why none can be used."""
     try:
         device = open_opencl()
     except OpenClDeviceError as error:

@@ -37,7 +37,7 @@ def tensor_core_product(size: int = SIZE) -> ir.Function:
 
 
 def ptx_figures(size: int = SIZE) -> tuple[Figures, str]:
-    """The figures of the product, and what ptxas says, or why there is none.
+    """The figures of the product, and the report of ptxas, or why it cannot run.
 
     `ptx_steps` counts instructions of tensor cores in the inner loop, `ptx_narrow_loads` loads of
     global memory below 128 bits, `ptx_bank_conflicts` passes that conflicts add; `ptx_spills` are

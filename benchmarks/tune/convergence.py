@@ -195,7 +195,7 @@ class SearchCurve:
 
 
 def convergence_picture(curves: Sequence[SearchCurve], layers: int) -> str:
-    """The curves of searches, a mean over so many layers."""
+    """The curves of searches, each a mean over `layers` layers."""
     low = int(min(curve.shares[0] for curve in curves) * 10) / 10
     title = f"Best so far over the best known, mean of {layers} layers and 10 seeds"
     parts = [f"<style>{_STYLE}</style>", f'<rect class="page" width="{_WIDTH}" height="{_HEIGHT}"/>']

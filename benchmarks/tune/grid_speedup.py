@@ -83,8 +83,9 @@ def _modelled(tuned: TunedGrid, trial: Trial) -> float:
 
 
 def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
-    """Spearman's: that of the ranks, equal values sharing the mean of theirs; 0 if either is
-    constant."""
+    """Spearman's coefficient: the correlation of the ranks, where equal values share their mean
+    rank; 0 if either side is constant.
+    """
     ranks = [_ranks(np.asarray(values)) for values in (a, b)]
     if min(float(np.std(rank)) for rank in ranks) == 0:
         return 0.0

@@ -52,7 +52,7 @@ def measure_kills(request: SectionRequest) -> Section:
 def kills(count: int, trials: int, seed: int, report: ReportStep = lambda what: None) -> dict[str, int]:
     """Figures of a run of `trials` that is killed `count` times: `kills`, `lost`, `repeated`.
 
-    `left` trials of the finished run must be 0.
+    The finished run must have no trial left to do.
     """
     rng, killed, repeated, acknowledged = np.random.default_rng(seed), 0, 0, Counter[str]()
     with TemporaryDirectory() as folder:
@@ -102,7 +102,7 @@ def _logged(log: Path) -> list[str]:
 
 
 # --- the run that is killed -----------------------------------------------------------------------
-# A tuning run that is to be killed: it keeps a journal of what it began and what it had logged.
+# A tuning run that is to be killed: it keeps a journal of the trials begun and logged.
 #
 # The journal outlives it: `run` when workers are ready, `begin POINT` before a point is measured,
 # `logged POINT` when its trial is on disk. Each is written at once.

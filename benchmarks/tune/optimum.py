@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optima: small spaces are measured whole; of others, how far the best known is from the bound.
 
-Each space has a log of its own in the cache, so a run that is killed goes on where it was. A log is
+Each space has a log of its own in the cache, so that a killed run resumes. A log is
 named by its programs and their cycles: another compiler or simulator begins another one.
 """
 
@@ -85,7 +85,7 @@ def measure_optima(request: SectionRequest) -> Section:
 def optimum(
     layer: MappedLayer, config: Config, known: TunedSchedules, workers: Workers, most: int = MOST_POINTS
 ) -> Optimum:
-    """A layer, all of whose points are measured if they are at most so many."""
+    """A layer; all of its points are measured if there are at most `most`."""
     task = layer.task(config)
     untuned = time_program(layer.template(config).program).total_cycles
     trial = known.best(task.key)

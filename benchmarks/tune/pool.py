@@ -168,14 +168,15 @@ def simulated_cost(task: VdlaTask, point: Point) -> float:
 
 
 CLOSE = 0.99
-"""A cost is close to the best known one where that is this share of it."""
+"""A cost is close to the best known cost if the best is at least this share of it."""
 BATCH = 8
 
 
 def replay(name: str, task: PoolTask, seed: int, prior: Sequence[Group] = ()) -> list[float]:
     """The costs of a search's trials, until one is close to the best known.
 
-    A batch is proposed before the one before it has been told, as for workers that never wait.
+    A batch is proposed before the costs of the previous one are known, as for workers that never
+    wait.
     """
     search, goal = new_search(name, task, seed, prior), task.pool.best / CLOSE
     result: list[float] = []

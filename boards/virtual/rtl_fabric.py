@@ -41,7 +41,7 @@ class RtlFabric:
         self._machine.map([])
         self._changed = Condition()
         self._waiting = 0  # accesses that wait for the model
-        self._taken = self._clocked = self._started = self._closed = False
+        self._locked = self._clocked = self._started = self._closed = False
         self._thread = Thread(target=self._clock, name="vdla-fabric", daemon=True)
         self._thread.start()
 
@@ -50,14 +50,14 @@ class RtlFabric:
         """Exclusive use of the model, before the next chunk of cycles."""
         with self._changed:
             self._waiting += 1
-            self._changed.wait_for(lambda: not self._taken)
+            self._changed.wait_for(lambda: not self._locked)
             self._waiting -= 1
-            self._taken = True
+            self._locked = True
         try:
             yield self._machine
         finally:
             with self._changed:
-                self._taken = False
+                self._locked = False
                 self._changed.notify_all()
 
     # --- the control port
@@ -98,7 +98,7 @@ class RtlFabric:
             except DeviceError:
                 self._clocked = False  # the next access reports it
             with self._changed:
-                self._taken = False
+                self._locked = False
                 self._changed.notify_all()
 
     def _wait_for_work(self) -> bool:
@@ -106,16 +106,16 @@ class RtlFabric:
         with self._changed:
             if self._hangs():
                 self._changed.wait_for(lambda: self._closed, _QUIET_PAUSE_S)
-            self._changed.wait_for(lambda: self._closed or (self._clocked and not self._taken and not self._waiting))
+            self._changed.wait_for(lambda: self._closed or (self._clocked and not self._locked and not self._waiting))
             if self._started and self._pause_s:
                 self._started = False
                 self._changed.wait_for(lambda: self._closed, self._pause_s)
-                self._changed.wait_for(lambda: not self._taken)
-            self._taken = not self._closed
-            return self._taken
+                self._changed.wait_for(lambda: not self._locked)
+            self._locked = not self._closed
+            return self._locked
 
     def _hangs(self) -> bool:
-        return self._clocked and not self._closed and not self._taken and self._machine.quiet_cycles > _QUIET_CYCLES
+        return self._clocked and not self._closed and not self._locked and self._machine.quiet_cycles > _QUIET_CYCLES
 
     def _advance(self) -> bool:
         """Run a chunk of cycles, or to the end of the stream; whether the machine is still busy."""

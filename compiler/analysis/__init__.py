@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a loop nest reads and writes. Schedules, lowering and default schedules ask; nothing here
-changes a function.
+"""What a loop nest reads and writes, for schedules, lowering and default schedules.
 
-| question | module | |---|---| | which loops lie around a block or loop; the function with a
-statement replaced or removed | `tree` | | which buffers and elements a block reads and writes, in
-terms of the loops around it | `access` | | which region of a buffer is read while the outer loops
-are fixed | `read_region` | | which region is written there, if it has no gaps | `written_region` |
-| does each read still find its value after a block has moved | `dataflow` | | may the iterations of
-a loop run at once | `independence` | | which terms does a reduction combine | `combiner` | | how do
-bounds compare where extents are symbols | `symbols` |
+Nothing here changes a function.
+
+| question | module |
+|---|---|
+| which loops lie around a block or loop; the function with a statement replaced | `tree` |
+| which buffers and elements a block reads and writes, by the loops around it | `access` |
+| which region of a buffer is read while the outer loops are fixed | `read_region` |
+| which region is written meanwhile, if it has no gaps | `written_region` |
+| does each read still find its value after a block has moved | `dataflow` |
+| may the iterations of a loop run at once | `independence` |
+| which terms does a reduction combine | `combiner` |
+| how do bounds compare where extents are symbols | `symbols` |
 
 Functions are immutable, so an analysis holds for the function that it was given; a rewrite analyses
 its result anew.

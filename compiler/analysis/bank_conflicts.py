@@ -32,7 +32,7 @@ _Numbers = npt.NDArray[np.int64]
 @dataclass(frozen=True, slots=True)
 class SharedAccess:
     """An access of shared memory by warps: `bytes` for each lane in `passes`, at most; without
-    conflicts it takes `least`. `count` statements of the kernel are alike, of which `text` is one.
+    conflicts it takes `least`. The kernel has `count` such statements, for example `text`.
     """
 
     buffer: str
@@ -122,7 +122,7 @@ class _Pattern:
 
 
 def _warps(addresses: _Numbers, threads: int) -> _Numbers:
-    """Addresses by thread, then iteration, as a row for each warp and iteration; -1 is no lane."""
+    """Addresses by thread, then iteration, as a row for each warp and iteration; -1 for no lane."""
     table = addresses.reshape(threads, -1).T
     padded = np.full((table.shape[0], -(-threads // _WARP) * _WARP), -1, np.int64)
     padded[:, :threads] = table

@@ -148,7 +148,7 @@ class _Iterations:
             return
         if reader.name == writer.name:
             rule = f"block {reader.name} must not read other iterations of {self.loop.var}"
-            raise ScheduleError(f"{self.where}: {rule}, got a read of {buffer} beside the element that it writes")
+            raise ScheduleError(f"{self.where}: {rule}, got a read of another element of {buffer}")
         check_pair(self.fn, self.order, writer, reader, buffer, self.where)
         _check_not_kept(writer, reader, buffer, self.loop.var, self.where)
 

@@ -46,9 +46,9 @@ class MeetingSide:
 class Meeting:
     """Two accesses whose variables `equal` have one value on both sides.
 
-    `agents` are the axes that tell threads, or blocks, apart; with a `group`, so many of them, the
-    first axis counting fastest, are one. The value of `carried` on the second side is one more than
-    on the first.
+    `agents` are the axes that tell threads, or blocks, apart; each `group` consecutive agents, the
+    first axis counting fastest, count as one. The value of `carried` on the second side is one more
+    than on the first.
     """
 
     first: MeetingSide

@@ -138,7 +138,7 @@ def at_least(a: Linear, b: Linear, domains: Ranges) -> bool:
 
 
 def _sides_of_min_max(form: Linear) -> _Sides | None:
-    """The forms without the first minimum or maximum; None if there is none."""
+    """The forms without the first minimum or maximum, or None."""
     for term, factor in form.terms.items():
         if isinstance(term, ir.Binary) and term.op in ("min", "max"):
             rest = form + Linear({term: -factor})

@@ -17,7 +17,7 @@ from vdla.compiler.arith import conjuncts
 from vdla.compiler.ir import GridKernel, expr_text, index_text
 
 _Conditions = tuple[ir.Expr, ...]
-_Place = tuple[int, ...]  # of a statement: which child of the body, which child of that, ...
+_Place = tuple[int, ...]  # of a statement: the index of the child of the body, of the child of that child, and so on
 
 
 @dataclass(frozen=True, slots=True)

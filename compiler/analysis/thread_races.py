@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Races between the threads of a kernel.
 
-Two accesses of one element, one of them a write, by two threads of a block race unless every path
-from one to the other passes a barrier; those by threads of two blocks always race. A barrier must
-be reached by all threads of a block together. Local buffers and temporaries of one thread never
-race.
+Two threads of a block race where they access one element, at least one writes it, and some path
+from one access to the other has no barrier. Such accesses by threads of two blocks always race. A
+barrier must be reached by all threads of a block together. Local buffers and temporaries of one
+thread never race.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ def check_threads(kernel: GridKernel, table: MeetingTable | None = None) -> None
 
 
 def races(program: ThreadProgram, table: MeetingTable) -> Iterator[Race]:
-    """The races between threads of a block: those that no barrier ends, then those between warps
-    that only barriers of one warp end."""
+    """The races between threads of a block: those that no barrier prevents, then those between
+    warps that only a barrier within a warp separates.
+    """
     yield from _races(program, table, 1)
     if any(barrier.scope is BarrierScope.WARP for barrier in program.barriers):
         yield from _races(program.across_warps(), table, program.kernel.warp)
@@ -98,7 +99,7 @@ def _races(program: ThreadProgram, table: MeetingTable, group: int) -> Iterator[
 def pairs(program: ThreadProgram) -> Iterator[tuple[ThreadAccess, ThreadAccess]]:
     """The pairs of accesses of one buffer, one of them a write, in program order, by the second.
 
-    Atomic updates by one operator are no pair: they may meet.
+    Atomic updates by one operator do not race: they may meet.
     """
     for n, second in enumerate(program.accesses):
         for first in program.accesses[: n + 1]:

@@ -29,7 +29,7 @@ Path = tuple[ir.Stmt, ...]
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Statements in program order, but for stores: `parents[i]` is the index of the one around
+    """Statements in program order, except for stores: `parents[i]` is the index of the one around
     statement `i`, -1 for the first.
 
     `loops` and `blocks` have the statements with a name, and `loop_at` and `block_at` their

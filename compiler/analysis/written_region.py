@@ -157,7 +157,7 @@ def _always_holds(limit: Limit, ranges: Domains) -> bool:
 
 
 def _full_rows(form: Linear, limit: Limit, ranges: Domains) -> Linear | None:
-    """The number of full rows, if a limit ends a loop fused from rows and columns there."""
+    """The number of full rows, if a limit ends a loop that was fused from rows and columns."""
     if len(form.terms) != 1 or form.const or limit[1] is not None:
         return None
     ((term, factor),) = form.terms.items()

@@ -82,7 +82,7 @@ class EmitStage:
             raise ExtensionError(f"{self._where}: {rule}, got {', '.join(placed) or 'none'}")
 
     def plug_in_stage(self, config: Config, unit: str) -> PlugInStage:
-        """What the machine `config` knows of it; ExtensionError where it does not fit.
+        """Its plug-in for the machine `config`; ExtensionError where it does not fit.
 
         `unit` is the name of its declaration.
         """

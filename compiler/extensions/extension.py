@@ -41,7 +41,7 @@ from vdla.hardware.isa import (
 from vdla.support.keywords import checked_keywords
 
 MOST_FIELD_BITS = 31
-_TAKEN = tuple(f.name for f in FORMATS[Opcode.GEMM])  # fields that every compute instruction has
+_COMMON = tuple(f.name for f in FORMATS[Opcode.GEMM])  # fields that every compute instruction has
 _MNEMONICS = tuple(cls.__name__.lower() for cls in CLASSES.values())
 CPU_SCOPES = ("memory", "immediate", "condition")
 """Where the operands of an instruction of a CPU lie."""
@@ -51,7 +51,7 @@ _NAME_RULE = f"name must be a lower-case identifier other than {', '.join(_MNEMO
 @checked_keywords(ExtensionError)
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Extension:
-    """An instruction that a machine can be given.
+    """An instruction to add to a machine.
 
     `output` is the behaviour of one step: a tensor expression over placeholders that computes an
     accumulator entry. `scopes` gives where each placeholder and the output lie: "inp", "wgt" or
@@ -60,28 +60,30 @@ class Extension:
     `te.min`) is added to the accumulator's entry; `in_place` names a placeholder that is the old
     value of that entry.
 
-    A scope may be a `State`, of which the operand is a row, or all rows. `updates` has the new rows
-    of states, computed from values before the step; a step with updates may have no output.
+    A scope may be a `State`; the operand is then one of its rows, or all rows. `updates` has the
+    new rows of states, computed from values before the step; a step with updates may have no
+    output.
 
     `fields` are the instruction's own, besides those of the loops and micro-ops that it shares with
     GEMM. A step takes `interval` cycles and its result `latency` more: integers, or formulas of
     fields as text. `wide` allows instructions of 64 bytes where 32 do not suffice.
 
     `datapath` is the module in SystemVerilog that computes a step: its text, or a file that ends in
-    .sv, beside the user's file. Instructions that share state have one module, `ext_` and the name
-    of the first part, which one of them names. Without one, the instruction is a what-if. With
-    `array`, the module has a port to the array of multipliers (`vdla.array_port`), which it uses
-    from a step of the instruction to its result.
+    .sv, beside the user's file. Instructions that share state have one module, named `ext_` and the
+    first of them, and one of them names its file. Without a datapath, the instruction is a what-if.
+    With `array`, the module has a port to the array of multipliers (`vdla.array_port`), which it
+    uses from a step of the instruction to its result.
 
     What an instruction with private state computes depends on the steps before, so the mapper has
-    no use for it. `program` writes programs in its stead: a function of a layer (a `Definition`)
+    no use for it. `program` writes programs instead: a function of a layer (a `Definition`)
     and the machine, or a Python file beside the user's with a function `program`. It returns a
-    `LayerProgram`, or several of which the fastest is taken, or raises `LayerError` with the reason
+    `LayerProgram`, or several for the fastest to be used, or raises `LayerError` with the reason
     why it has none.
 
     An instruction of a CPU has its operands in "memory", or as "immediate" or "condition"; `lower`
     emits a step with an `IntrinsicEmitter`, and `requires` are the features that it needs, by
-    LLVM's names. Without a `lower` it is a what-if. It has none of what only a machine's has.
+    LLVM's names. Without a `lower` it is a what-if. The options of instructions of machines do not
+    apply to it.
     """
 
     name: str
@@ -132,10 +134,10 @@ class Extension:
             names.append(declared.name)
 
     def _check_field(self, field: PlugInField) -> None:
-        if not field.name.isidentifier() or field.name in (*_TAKEN, "unit", "extension"):
+        if not field.name.isidentifier() or field.name in (*_COMMON, "unit", "extension"):
             rule = "name of a field must be an identifier that no compute instruction has as a field"
             raise ExtensionError(f"{self._where}: {rule}, got {field.name!r}")
-        named = isinstance(field.width, str) and field.width in _TAKEN
+        named = isinstance(field.width, str) and field.width in _COMMON
         fixed = (
             isinstance(field.width, int) and not isinstance(field.width, bool) and 1 <= field.width <= MOST_FIELD_BITS
         )
@@ -193,7 +195,7 @@ class Extension:
         return behaviour_of(outputs, self.name)
 
     def plug_in(self, config: Config, unit: str | None = None) -> PlugIn:
-        """What the machine `config` knows of it; ExtensionError where it does not fit.
+        """Its plug-in for the machine `config`; ExtensionError where it does not fit.
 
         `unit` is the name of its declaration, by default that of the instruction alone.
         """
@@ -247,7 +249,7 @@ class Extension:
             formula = Formula(str(given))
         except FormulaError as error:
             raise ExtensionError(f"{self._where}: {what} {error}") from None
-        known = (*_TAKEN, *(field.name for field in self.fields))
+        known = (*_COMMON, *(field.name for field in self.fields))
         for name in formula.names:
             if name not in known:
                 rule = f"{what} must depend on fields of the instruction only, never on data"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The intrinsic of an extension: what schedules tensorize with, lowered to its instruction.
 
-The operands are those of the declaration, so that nothing is said twice. An operand of which an
-index is neither one axis nor depends on data has no intrinsic: matching needs whole axes. Nor has
-an instruction with private state: what it computes is no function of its operands.
+The operands are those of the declaration, so that nothing is said twice. An instruction with an
+operand index that is neither one axis nor depends on data has no intrinsic: matching needs whole
+axes. Nor has an instruction with private state: what it computes is not a function of its operands.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from vdla.hardware.isa import OldSum, PlugIn, isa_of
 from vdla.hardware.timing import ISSUE_DELAY, extension_step
 
 Make = Callable[[Config, dict[str, Any]], isa.Instruction]
-"""From a machine, and the fields of loops, micro-ops and immediates, to an instruction of it."""
+"""Makes an instruction of a machine from the fields of loops, micro-ops and immediates."""
 
 
 def step_intrinsic(declared: Extension, config: Config, make: Make, **more: Any) -> Intrinsic:  # noqa: ANN401

@@ -140,7 +140,7 @@ class LoadedExtension:
         return unit_of(f"{code.co_filename}:{code.co_firstlineno}", _guarded(self.declare, config))
 
     def plug_ins(self, config: Config) -> PlugInUnit:
-        """What a machine knows of it."""
+        """Its plug-in unit for a machine."""
         return self.unit(config).plug_ins(config)
 
 

@@ -26,7 +26,7 @@ _SCOPES = ("inp", "wgt", "acc", "immediate")
 
 
 class DeclaredStep(Protocol):
-    """An extension, as far as its operands follow from it."""
+    """The parts of an extension that determine its operands."""
 
     @property
     def behaviour(self) -> ir.Function:
@@ -213,11 +213,11 @@ def _group(config: Config, name: str, scope: str, dtype: str, shape: tuple[int, 
     """The port of entries side by side: (rows, n * elements); None for another shape or type."""
     if scope not in _GROUPS or len(shape) != 2:
         return None
-    rows, entry_bits = (config.batch, config.inp_bits) if scope == "inp" else (config.block_out, config.wgt_bits)
+    rows, element_bits = (config.batch, config.inp_bits) if scope == "inp" else (config.block_out, config.wgt_bits)
     bits = INTEGER_BITS.get(dtype, 0) if dtype.startswith("int") else 0
-    narrow = scope == "wgt" and 0 < bits < entry_bits
-    entries, rest = divmod(shape[1] * bits, config.block_in * entry_bits)
+    narrow = scope == "wgt" and 0 < bits < element_bits
+    entries, rest = divmod(shape[1] * bits, config.block_in * element_bits)
     known = entries in [1 << power for power in range(MOST_ENTRIES.bit_length())]
-    if shape[0] != rows or rest or not known or not (narrow or bits == entry_bits):
+    if shape[0] != rows or rest or not known or not (narrow or bits == element_bits):
         return None
     return Port(name, Buffer[scope.upper()], entries=entries, bits=bits if narrow else None)

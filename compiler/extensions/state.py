@@ -89,7 +89,7 @@ class State:
         return self.rows > 1 and tuple(shape) == self.whole_shape
 
     def of_machine(self, unit: str) -> PlugInState:
-        """What the machine knows of it."""
+        """Its declaration for the machine."""
         return PlugInState(unit, self.name, self.rows, self.row_shape, self.dtype)
 
 

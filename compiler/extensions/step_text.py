@@ -158,14 +158,12 @@ class StepText:
     # --- expressions
 
     def _place(self, operand: str, indices: tuple[ir.Expr, ...]) -> str:
-        """The place of an element in its flat entry, which must lie inside whatever the data."""
+        """The place of an element in its flat entry, which must lie inside it for all data."""
         place = "0"
         for dimension, (index, extent) in enumerate(zip(indices, self.behaviour.buffers[operand].dims, strict=True)):
             low, high = value_range(index, self._known, self.behaviour.buffers)
             if low < 0 or high >= extent:
-                rule = (
-                    f"index {dimension} of {operand}, {expr_text(index)}, must lie in 0..{extent - 1} whatever the data"
-                )
+                rule = f"index {dimension} of {operand}, {expr_text(index)}, must lie in 0..{extent - 1} for all data"
                 remedy = f"bound it with te.clip or & {extent - 1}"
                 raise ExtensionError(f"{self.where}: {rule}, got {low}..{high}; {remedy}")
             place = f"({place}) * {extent} + {self._value(index)}" if place != "0" else self._value(index)

@@ -96,7 +96,7 @@ class _Notes:
         ways.setdefault(kind, {})[who] = (text, epoch)
 
     def forget(self) -> None:
-        """Begins anew, as behind a barrier."""
+        """Starts a new interval, as after a barrier."""
         self.seen.clear()
 
 
@@ -128,7 +128,7 @@ class _Thread:
         return held.arrays[buffer.name], held.written[buffer.name]
 
     def lane(self, distance: int, warp: int) -> _Thread:
-        """The thread so many lanes further in the warp, or this one if there is none."""
+        """The thread `distance` lanes further in the warp, or this one past the end of the warp."""
         here = next(number for number, other in enumerate(self.others) if other is self)
         there = here + distance
         return self.others[there] if there < len(self.others) and there // warp == here // warp else self
@@ -222,7 +222,7 @@ class _Launch:
         return (z * self.kernel.block[1] + y) * self.kernel.block[0] + x
 
     def check_meeting(self, threads: list[_Thread]) -> None:
-        """Refuses threads of which some wait at a barrier and others do not, or at another one."""
+        """Refuses threads where some wait at a barrier and others at another one or at none."""
         stops = {thread.stop for thread in threads if not thread.done}
         waiting = [thread for thread in threads if not thread.done]
         if len(stops) > 1 or (waiting and len(waiting) < len(threads)):
@@ -318,8 +318,9 @@ class _ThreadCompiler(ClosureCompiler):
             at = tuple(env[var] for var in loops)
             yield number - 1, None, at
             other = thread.lane(distance, warp)
-            held, registers = other.memories[2], thread.memories[2]
-            value, known = held.arrays[source.buffer][there(env)], held.written[source.buffer][there(env)]
+            other_registers, registers = other.memories[2], thread.memories[2]
+            value = other_registers.arrays[source.buffer][there(env)]
+            known = other_registers.written[source.buffer][there(env)]
             yield number, None, at
             registers.arrays[target.name][place(env)], registers.written[target.name][place(env)] = value, known
 

@@ -46,7 +46,7 @@ class GridKernel:
 
     @property
     def shared(self) -> tuple[Buffer, ...]:
-        """The buffers of which each block has one."""
+        """The buffers that each block has a copy of."""
         return tuple(buffer for buffer in self.buffers.values() if buffer.scope == "shared")
 
     @property

@@ -10,19 +10,19 @@ class Names:
     """The names in use in a function."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        self._taken = set(names)
+        self._used = set(names)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._taken
+        return name in self._used
 
     def fresh(self, name: str, owner: str) -> str:
         """Reserves `name` if free, else `owner_name`, else that with a number appended."""
-        choice = name if name not in self._taken else f"{owner}_{name}"
+        choice = name if name not in self._used else f"{owner}_{name}"
         base, count = choice, 1
-        while choice in self._taken:
+        while choice in self._used:
             count += 1
             choice = f"{base}_{count}"
-        self._taken.add(choice)
+        self._used.add(choice)
         return choice
 
 

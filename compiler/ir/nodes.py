@@ -218,7 +218,7 @@ class Alloc:
 
 
 class DeclaredIntrinsic(Protocol):
-    """An intrinsic, as far as the IR refers to it; `vdla.compiler.tensorize` has its definition."""
+    """What the IR knows of an intrinsic; `vdla.compiler.tensorize` defines it."""
 
     @property
     def name(self) -> str:
@@ -250,7 +250,7 @@ class DeclaredIntrinsic(Protocol):
 
     @property
     def tables(self) -> frozenset[str]:
-        """The operands of which an index depends on data."""
+        """The operands with an index that depends on data."""
 
     @property
     def target(self) -> str:

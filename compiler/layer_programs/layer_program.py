@@ -90,9 +90,9 @@ class ProgramBuilder:
     # --- tensors
 
     def input(self, packed: te.Tensor, role: str = "input") -> None:
-        """An input of the name, shape and type of a tensor computed from one plain tensor of the
-        layer: each element is one of that, or a choice by a condition on indices between it and a
-        constant. The role of weights is "weight".
+        """An input with the name, shape and type of `packed`, which is computed from one plain
+        tensor of the layer: each element is an element of that tensor, or a constant where a
+        condition on indices says so. The role of weights is "weight".
         """
         self._require_gather(packed, "a packed input")
         self._packing.append(packed)

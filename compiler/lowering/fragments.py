@@ -19,7 +19,7 @@ from vdla.compiler.lowering.check import PassError
 from vdla.compiler.tensorize import LANES, WARP, Fragment
 
 LANE_AXIS = THREAD_AXES[0]
-"""The axis of the lanes: a warp is so many consecutive threads along it."""
+"""The axis of the lanes: a warp is WARP consecutive threads along it."""
 _Layouts = Mapping[str, Fragment]
 
 
@@ -150,7 +150,7 @@ class _Dealer:
     # --- nests
 
     def nest(self, nest: ir.Stmt) -> ir.Stmt:
-        """A perfect nest: its loops over the elements of a tile become those over a lane's own."""
+        """A perfect nest, with loops over a lane's elements in place of those over a tile."""
         if any(_is_lanes(stmt) for stmt in ir.walk(nest)):
             return map_children(nest, self.deal)
         name, indices = next(self.accesses(nest))
@@ -158,10 +158,10 @@ class _Dealer:
         fragment = self.layouts[name]
         tile_loops = [_tile_loop(index, size, loops) for index, size in zip(indices[-2:], fragment.shape, strict=True)]
         if tile_loops[0] is not None and tile_loops[1] is not None:
-            nest = self.over_own(nest, fragment, (tile_loops[0], tile_loops[1]))
+            nest = self.over_elements(nest, fragment, (tile_loops[0], tile_loops[1]))
         return self.over_lane(nest, self.ranges(nest))
 
-    def over_own(self, nest: ir.Stmt, fragment: Fragment, loops: tuple[str, str]) -> ir.Stmt:
+    def over_elements(self, nest: ir.Stmt, fragment: Fragment, loops: tuple[str, str]) -> ir.Stmt:
         """A nest whose loops over rows and columns of a tile run over the elements of the lane."""
         line, across = loops[::-1] if fragment.transposed else loops
         block, part, neighbour = (

@@ -104,8 +104,8 @@ def _check_owner(fn: ir.Function, held: ir.Alloc) -> None:
             owner = _OWNERS.get(fn.buffers[name].scope, ("", ()))
             if axis_of(loop) in owner[1]:
                 what = f"the buffer {name} in {fn.buffers[name].scope} must have all its accesses in one {owner[0]}"
-                stores = f"some in the loop {loop.var}, which deals them out over {axis_of(loop)}"
-                raise PassError(f"{fn.name}: {what}, got {stores}; place the loop around all of them")
+                accesses = f"some in the loop {loop.var}, which deals them out over {axis_of(loop)}"
+                raise PassError(f"{fn.name}: {what}, got {accesses}; place the loop around all of them")
 
 
 def _check_launch(fn: ir.Function, nests: Sequence[ir.Stmt], held: list[str]) -> None:
@@ -117,11 +117,12 @@ def _check_launch(fn: ir.Function, nests: Sequence[ir.Stmt], held: list[str]) ->
             raise PassError(f"{fn.name}: {what}, which is one launch, got them in {count}")
 
 
-def _launch(fn: ir.Function, nest: ir.Stmt, loop_names: list[str]) -> ir.Stmt:
-    """A nest as loops over the axes of its grid around the work of a thread; `own` are local
-    buffers."""
+def _launch(fn: ir.Function, nest: ir.Stmt, buffer_names: list[str]) -> ir.Stmt:
+    """A nest as loops over the axes of its grid around the work of a thread; the local buffers of
+    `buffer_names` are the thread's.
+    """
     used = accessed_buffers(nest)
-    local = tuple(name for name in loop_names if name in used)
+    local = tuple(name for name in buffer_names if name in used)
     nest = ir.Alloc(local, nest) if local else nest
     grid = _Grid(fn, _extents(fn, nest))
     work = grid.work(nest, {})
@@ -216,7 +217,7 @@ def _variables(stmt: ir.Stmt) -> set[str]:
 def split_kernels(fn: ir.Function, warp: int = 1) -> tuple[GridKernel, ...]:
     """The launches of a lowered function, `fn` as `form_grids` leaves it, for warps of that size.
 
-    A parameter of a kernel that is none of `fn` is a temporary, which a launch before has written.
+    A parameter of a kernel that is not one of `fn` is a temporary, written by an earlier launch.
     """
     nests = launches(fn)
     names = [f"{fn.name}_{n}" for n in range(len(nests))] if len(nests) > 1 else [fn.name]

@@ -2,9 +2,9 @@
 """Heap slots: heap temporaries with disjoint live ranges share one allocation.
 
 Slots are allocated once, at the start of the function or of a parallel loop's body. Live ranges
-count the top-level statements there; a whole loop is one statement, so that no two buffers of a
-slot are used in one loop. Stack space of a thread is limited: buffers beyond STACK_LIMIT, largest
-first, move to the heap.
+count the top-level statements of that body; a whole loop is one statement, so that no two buffers
+of a slot are used in one loop. Stack space of a thread is limited: buffers beyond STACK_LIMIT,
+largest first, move to the heap.
 """
 
 from __future__ import annotations

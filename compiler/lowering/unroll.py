@@ -48,8 +48,8 @@ def _count_stores(stmt: ir.Stmt) -> int:
     if not isinstance(stmt.extent, int):
         raise PassError(f"{where}: the extent must be a number, got {extent_text(stmt.extent)}; split the loop first")
     if stmt.extent * inside > UNROLL_LIMIT:
-        count = f"{stmt.extent} iterations of {inside}"
-        raise PassError(f"{where}: the loop must expand to at most {UNROLL_LIMIT} stores, got {count}")
+        expansion = f"{stmt.extent} iterations of {inside}"
+        raise PassError(f"{where}: the loop must expand to at most {UNROLL_LIMIT} stores, got {expansion}")
     return stmt.extent * inside
 
 

@@ -61,7 +61,7 @@ def candidates(
     """Every legal mapping of `output` onto the intrinsics of a machine.
 
     `output` is a reduction or element-wise over plain inputs, an epilogue that reads one element of
-    such a result, a table that is indexed by such an epilogue, or elements of one of them.
+    such a result, a table indexed by such an epilogue, or some elements of any of these.
 
     Raises:
         MapError: no intrinsic covers the expression; the message has the first reason of each.
@@ -149,8 +149,8 @@ def _chunks(mapping: Mapping) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Applications:
-    """The ways to apply an intrinsic, that which uses most of its lanes first; where there are
-    none, `reason` is the first thing that differs.
+    """The ways to apply an intrinsic, those that use most of its lanes first; without any, `reason`
+    is the first difference.
     """
 
     found: tuple[Mapping, ...]
@@ -210,12 +210,12 @@ def fixed_form(
 
 def _require_places(core: Core, mapping: Mapping) -> None:
     """MapError unless each axis exists, and beside weights indexes only what its place indexes."""
-    needs = signatures(mapping.computation)
+    axis_signatures = signatures(mapping.computation)
     places = {} if core.held is None else intrinsic_signatures(core)
     for place, members in mapping.groups.items():
         for axis in members:
-            if axis not in needs:
-                raise MapError(f"axis {axis} must be one of {', '.join(needs)}, got none of that name")
-            if needs[axis] - places.get(place, needs[axis]):
-                got = ", ".join(sorted(needs[axis] - places[place]))
+            if axis not in axis_signatures:
+                raise MapError(f"axis {axis} must be one of {', '.join(axis_signatures)}, got none of that name")
+            if axis_signatures[axis] - places.get(place, axis_signatures[axis]):
+                got = ", ".join(sorted(axis_signatures[axis] - places[place]))
                 raise MapError(f"axis {axis} must index only what {place} does, got {got}")

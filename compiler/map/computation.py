@@ -27,7 +27,7 @@ Binding = dict[str, ir.Expr]
 class Binder:
     """Compares parts of the value of `intrinsic` with expressions over `tensors`.
 
-    `stands_for(operand, part)` says whether an operand that is no table may stand for a part.
+    `stands_for(operand, part)` says whether an operand that is not a table may stand for a part.
     """
 
     intrinsic: Intrinsic
@@ -109,7 +109,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """The sums of an operator, in steps of which only the last one may accumulate.
+    """The sums of an operator, in steps; only the last one may accumulate.
 
     `spatial` and `reduce` have the extents of the axes by name; `digits` has, for each dimension of
     the result, the axes that it is made of, the last varying fastest. `held` is the operand that is
@@ -147,8 +147,8 @@ class Computation:
 
 
 def contractions(sums: te.Tensor, core: Core) -> Iterator[Computation]:
-    """The ways in which the stage of `sums` accumulates what an intrinsic does, or is what one that
-    does not accumulate computes.
+    """The ways in which the stage of `sums` matches an intrinsic: it accumulates the same terms or,
+    for an intrinsic without accumulation, computes the same value.
 
     Raises:
         MapError: it computes something else, or an index has no form.
@@ -194,7 +194,7 @@ def contractions(sums: te.Tensor, core: Core) -> Iterator[Computation]:
 def _of_dtypes(
     bindings: Sequence[Binding], tensors: Mapping[str, te.Tensor], entries: Mapping[str, te.Tensor]
 ) -> list[Binding]:
-    """The bindings whose tensors have the types of the entries; MapError if there are none."""
+    """The bindings whose tensors have the types of the entries; MapError if no binding has."""
     types = [{name: _dtype(part, tensors) for name, part in binding.items()} for binding in bindings]
     wanted = {name: entries[name].dtype for name in types[0]}
     result = [binding for binding, dtype in zip(bindings, types, strict=True) if dtype == wanted]
@@ -266,7 +266,7 @@ class PlainAxes:
 
 
 def _simplified_indices(expr: ir.Expr, ranges: Mapping[str, Range]) -> ir.Expr:
-    """`expr` with the indices of its loads simplified, but for those by data."""
+    """`expr` with the indices of its loads simplified, except for those by data."""
     if isinstance(expr, ir.Load) and not is_table(expr):
         return ir.Load(expr.buffer, tuple(simplify(index, ranges) for index in expr.indices))
     return ir.map_operands(expr, lambda operand: _simplified_indices(operand, ranges))

@@ -2,7 +2,7 @@
 """The intrinsics that the mapper maps onto, and in which form a plain expression has each of them.
 
 Activations of the vector unit lie in the input buffer, or in the accumulator where a block of
-results is no multiple of one of inputs. A plain expression knows nothing of that: it is compared
+results is not a multiple of one of inputs. A plain expression knows nothing of that: it is compared
 with the *pattern*, and the *issued* intrinsic reads the same operands from where they lie.
 """
 

@@ -27,7 +27,7 @@ def element_wise(sums: te.Tensor, cores: Sequence[Core]) -> tuple[Core, Computat
     """The last intrinsic, and the steps that compute `sums` from plain inputs.
 
     Raises:
-        MapError: some part of the expression is no operation of an intrinsic.
+        MapError: some part of the expression is not an operation of an intrinsic.
     """
     stage = sums.stage
     if not isinstance(stage, Stage) or stage.reduction is not None:
@@ -149,7 +149,7 @@ class _Plan:
         """Append the steps of `expr`, the last of them called `name`.
 
         Raises:
-            MapError: some part of it is no operation of an intrinsic.
+            MapError: some part of it is not an operation of an intrinsic.
         """
         cover = self._cover(expr)
         if cover is None:
@@ -249,7 +249,7 @@ class _Plan:
 
 
 def _inputs(stage: Stage) -> list[te.Tensor]:
-    """The tensors below a stage that are no steps, in the order in which they are read."""
+    """The tensors below a stage that are not steps, in the order in which they are read."""
     result: list[te.Tensor] = []
     for tensor in stage.reads:
         inner = tensor.stage

@@ -35,8 +35,8 @@ class Refusal:
 class MapError(Error, ValueError):
     """An expression that no intrinsic covers, or a mapping that is not legal.
 
-    Of an expression without a mapping, `refused` are the mappings that are not legal, or, where
-    there are none, `others` the intrinsics that compute something else.
+    Of an expression without a mapping, `refused` are the mappings that are not legal, or, if there
+    are none, `others` are the intrinsics that compute something else.
     """
 
     def __init__(self, message: str, refused: tuple[Refusal, ...] = (), others: tuple[Refusal, ...] = ()) -> None:
@@ -189,7 +189,7 @@ def why_not_staged(output: te.Tensor, config: Config) -> str:
     if tables != 1:
         return f"stage {name} must have one table for the mapper to use it, got {tables or 'none'}"
     if not _is_looked_up(output):
-        return f"results must be looked up in a table to go through stage {name}, got none that are"
+        return f"results must be looked up in a table to go through stage {name}, got others"
     return ""
 
 

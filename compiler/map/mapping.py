@@ -169,7 +169,7 @@ def require_covered(mapping: Mapping) -> None:
             names = " or ".join(sorted(windows))
             raise MapError(f"axis {axis} must index {names} or be mapped, got neither")
         if not signature - {RESULT}:
-            raise MapError(f"axis {axis} must index an operand, got none that it indexes")
+            raise MapError(f"axis {axis} must index an operand, got an axis that indexes none")
 
 
 ROW_BLOCKS = "row blocks"
@@ -225,7 +225,7 @@ class OuterLoops:
 
     @cached_property
     def tiled(self) -> list[str | None]:
-        """The axes of rows and of columns, ROW_BLOCKS among them; None where there is none."""
+        """The axes of rows and of columns, ROW_BLOCKS among them, or None."""
         free, extents = self._parts["free"], self.mapping.computation.extents
         rows = next(iter(self.mapping.groups))
         tiled = not free if self.mapping.fixed else self.mapping.blocks(rows) > 1

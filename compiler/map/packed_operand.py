@@ -136,8 +136,8 @@ def _guarded(element: te.Value, conditions: list[te.Value], fill: int) -> te.Val
 
 
 def pack_operand(mapping: Mapping, name: str, vectors: int | None = None) -> PackedOperand:
-    """The packed form of an operand of the computation; with `vectors`, so many share an entry of
-    the buffer.
+    """The packed form of an operand of the computation; with `vectors`, that many vectors share an
+    entry of the buffer.
     """
     computation, outer = mapping.computation, OuterLoops(mapping)
     access, streamed = computation.operands[name], name != computation.held

@@ -165,7 +165,7 @@ def _packed_index(form: PackedForm, at: tuple[te.Value, ...]) -> tuple[Any, ...]
 
 
 def _digit_values(form: PackedForm, at: tuple[te.Value, ...]) -> dict[str, te.Value]:
-    """The value of every axis of the result at an index of it."""
+    """The value of every axis of the result at one of its indices."""
     values: dict[str, te.Value] = {}
     for index, digits in zip(at, form.computation.digits, strict=True):
         for place, (axis, radix) in enumerate(zip(digits, radices(form, digits), strict=True)):

@@ -158,7 +158,7 @@ def _check_outputs(fn: ir.Function, block: str, where: str) -> None:
             full = full_span(extent)
             if not span.covers(full, ranges):
                 difference = difference_text(store.buffer, dimension, span, full)
-                raise ScheduleError(f"{where}: {block} must compute all of its output there, got {difference}")
+                raise ScheduleError(f"{where}: {block} must compute all of its output inside it, got {difference}")
 
 
 def _producers_under(fn: ir.Function, consumer: LeafBlock, loop: str) -> list[LeafBlock]:

@@ -68,7 +68,9 @@ def _label(stmt: ir.Stmt) -> str:
 
 
 def check_new_name(where: str, name: str, names: Names, replaced: tuple[str, ...]) -> None:
-    """Refuse a name that is no identifier or is in use; names of `replaced` loops may be reused."""
+    """Refuse a name that is not an identifier or is in use; names of `replaced` loops may be
+    reused.
+    """
     if not isinstance(name, str) or not name.isidentifier():
         raise ScheduleError(f"{where}: a loop name must be an identifier, got {name!r}")
     if name in names and name not in replaced:
@@ -269,7 +271,7 @@ def set_scope(fn: ir.Function, buffer: str, scope: str) -> ir.Function:
 
 
 def check_scope(scope: object, where: str) -> None:
-    """Refuse a scope that is no identifier."""
+    """Refuse a scope that is not an identifier."""
     if not isinstance(scope, str) or not scope.isidentifier():
         raise ScheduleError(f"{where}: the scope must be an identifier, got {scope!r}")
 

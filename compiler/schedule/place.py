@@ -108,7 +108,7 @@ def check_step(leaf: LeafBlock, spans: Mapping[str, Span], outer: Collection[str
             if span is None or span.extent != ONE or span.first != linear(step):
                 text = "all" if span is None else expr_text(span.first.expr())
                 raise ScheduleError(
-                    f"{where}: {leaf.name} must compute the step {expr_text(linear(step).expr())} there, got {text}"
+                    f"{where}: {leaf.name} must compute the step {expr_text(linear(step).expr())} inside it, got {text}"
                 )
 
 

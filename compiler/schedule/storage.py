@@ -104,7 +104,7 @@ def _writer_of(fn: ir.Function, buffer: str, where: str) -> LeafBlock:
 
 
 def _check_at_least(where: str, what: str, value: object, least: int) -> None:
-    """Refuse what is no int32 of at least `least`."""
+    """Refuse what is not an int32 of at least `least`."""
     number = to_python(value)
     if not is_int(number) or number < least:
         raise ScheduleError(f"{where}: the {what} must be an integer of at least {least}, got {value!r}")

@@ -22,7 +22,7 @@ from vdla.support.integers import to_python
 Number = int | float | bool
 Dim = Any  # an extent: an int, or an int32 Value over symbols; both have the same operators
 _MAX_REPR_NODES = 30  # larger expressions print as "..."
-_MAX_FLOAT_INT_BITS = 1023  # an integer of so many bits is finite as a float64
+_MAX_FLOAT_INT_BITS = 1023  # bits of the longest integer that is finite as a float64
 
 
 class TeError(Error, ValueError):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scalar functions on elements: `te.exp(x[i])` is `te.call("exp", x[i])`.
 
-Arguments have one dtype, also that of the result; a Python number takes that of the other argument.
+All arguments and the result have one dtype; a Python number takes that of the other argument.
 """
 
 from __future__ import annotations

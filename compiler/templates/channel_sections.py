@@ -28,7 +28,7 @@ def pad_to(array: Array, shape: tuple[int, ...]) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class ChannelSections:
-    """`groups` of `inputs` and `outputs` channels, of which `merged` are a section.
+    """`groups` of `inputs` and `outputs` channels; `merged` of them form a section.
 
     The last section may have fewer groups; `lanes` are channels of a block of inputs and of
     outputs.

@@ -68,7 +68,9 @@ def _integers(value: object, count: int) -> tuple[Any, ...]:
 
 
 def check_array(name: str, array: Array, shape: tuple[int, ...], dtype: str) -> Array:
-    """`array` as a NumPy array, which must have this shape and integers in the range of `dtype`."""
+    """`array` as a NumPy array; TemplateError unless it has this shape and integers in the range of
+    `dtype`.
+    """
     try:
         array = np.asarray(array)
     except ValueError:

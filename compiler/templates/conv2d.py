@@ -60,7 +60,7 @@ class Conv2d(WindowTemplate):
     _by_border: bool = False
 
     def check(self) -> None:
-        """Also reject groups that are no number."""
+        """Also reject `groups` that is not a number."""
         check_extents(self.name, groups=self.groups)
         super().check()
 

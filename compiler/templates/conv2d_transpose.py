@@ -73,7 +73,7 @@ class Conv2dTranspose(WindowTemplate):
 
     @cached_property
     def definition(self) -> Definition:
-        """The sums of all phases, of which the results are some."""
+        """The sums of all phases, the results among them."""
         return transposed_convolution(
             in_channels=self.in_channels,
             out_channels=self.out_channels,

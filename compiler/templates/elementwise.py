@@ -7,6 +7,7 @@ and those of a sum, are in the bias.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
@@ -54,10 +55,10 @@ class ElementwiseTemplate(Template):
         size = (self.height, self.width)
         return {"batch": self.batch, "channels": self.channels, "size": size, "dtype": self.config.inp_dtype}
 
-    @cached_property
+    @property
+    @abstractmethod
     def definition(self) -> Definition:
         """The raw sums."""
-        raise NotImplementedError
 
     @property
     def offset(self) -> int:

@@ -42,7 +42,9 @@ _OF_RESULTS = ("activation", "floor", "ceiling", "zero_point")
 
 @dataclass(frozen=True, kw_only=True)
 class Template(ABC):
-    """The options of templates; one that a template lacks is a field without `init` there."""
+    """The options of templates; a template that lacks an option declares it as a field without
+    `init`.
+    """
 
     config: Config = field(kw_only=False)
     activation: str = choice("none", "relu", default="none")
@@ -58,7 +60,7 @@ class Template(ABC):
 
     @property
     def shared_options(self) -> dict[str, Any]:
-        """The options that all templates have, but for the machine, by name."""
+        """The options that all templates have, except for the machine, by name."""
         return {option.name: getattr(self, option.name) for option in fields(Template)[1:] if option.init}
 
     # --- what a template defines

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose kernel slides over an image, and those of them that map each channel to itself.
+"""Operators whose kernel slides over an image, those that map each channel to itself among them.
 
 Extents are those of the plain NCHW arrays. Operators of the vector unit have channels as the lanes
 of entries: activations are packed in blocks of block_out, the width of the unit. They are read from

@@ -93,8 +93,10 @@ class Fragment:
         return lines // _LINES, across // (_GROUPS * self.neighbours)
 
     def position(self, lane: ir.Expr, block: ir.Expr, part: ir.Expr, index: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
-        """The row and the column of neighbour `own` of a lane in a block: number `block` along the
-        lines, `part` across."""
+        """The row and the column of neighbour `index` of a lane in a block.
+
+        The block is number `block` along the lines and `part` across.
+        """
         line = _plus(_scaled(block, _LINES), _divided(lane, _GROUPS))
         group = _scaled(_remainder(lane, _GROUPS), self.neighbours)
         across = _plus(_scaled(part, _GROUPS * self.neighbours), _plus(group, index))

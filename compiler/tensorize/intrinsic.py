@@ -66,8 +66,8 @@ class Intrinsic:
     it has each lane compute the elements of the output that it holds.
 
     Each index of an operand is one axis of the entry (the first one of a CPU's may be a sum of
-    axes; an entry of a GPU's is a tile anywhere in its buffer), but for `tables`: operands of which
-    an index depends on data. These are matched index by index, and read whole.
+    axes; an entry of a GPU's is a tile anywhere in its buffer), except for `tables`: operands with
+    an index that depends on data. These are matched index by index, and read whole.
 
     `alternatives` are tried in order if a nest does not match the behaviour.
     """
@@ -149,7 +149,7 @@ class Intrinsic:
         return [e for e in reads if isinstance(e, ir.Load) and e.buffer in entries]
 
     def _check_access(self, where: str, access: ir.Load) -> None:
-        """Refuse an entry that is not indexed by whole axes, but for a CPU's window and a table."""
+        """Refuse an entry not indexed by whole axes, unless it is a CPU's window or a table."""
         if access.buffer in self.tables:
             return
         free = 1 if self.scopes[access.buffer] == MEMORY else 0
@@ -164,7 +164,7 @@ class Intrinsic:
 
     @cached_property
     def tables(self) -> frozenset[str]:
-        """The operands of which an index depends on data."""
+        """The operands with an index that depends on data."""
         return frozenset(e.buffer for e in self._accesses() if any(ir.reads_memory(index) for index in e.indices))
 
     def _check_target(self, where: str) -> None:

@@ -46,11 +46,11 @@ class Matcher(ImmediateMatcher):
         self._check_constants()
         self._check_init()
         self._check_axes()
-        error = self.bindings
+        bindings = self.bindings
         single = {axis: ir.Const(0) for axis, extent in self.inner.items() if extent == 1}  # constant inside the step
-        entries = {name: tuple(ir.substitute(e, single) for e in at) for name, at in error.entries.items()}
-        conditions = {name: condition for name, condition in error.conditions.items() if condition != TRUE}
-        return ir.Match(self.intrinsic, error.buffers, entries, error.immediates, conditions)
+        entries = {name: tuple(ir.substitute(e, single) for e in at) for name, at in bindings.entries.items()}
+        conditions = {name: condition for name, condition in bindings.conditions.items() if condition != TRUE}
+        return ir.Match(self.intrinsic, bindings.buffers, entries, bindings.immediates, conditions)
 
     # -- the block as a whole
 
@@ -269,9 +269,9 @@ class Matcher(ImmediateMatcher):
                 self.remedies.pack(operand),
             )
         lead, tail = target.indices[:-rank], target.indices[-rank:]
-        indices = Canonical(self.intrinsic.behaviour.buffers)
+        canonical_index = Canonical(self.intrinsic.behaviour.buffers)
         for p, t in zip(pattern.indices, tail, strict=True):
-            self._unify(indices(p), self.canonical(t))
+            self._unify(canonical_index(p), self.canonical(t))
         self._check_lead(operand, lead, tail, name)
         self._bind(operand, name, lead)
 

@@ -65,8 +65,8 @@ def _pattern_of(intrinsic: Intrinsic) -> _Pattern:
 class OperandMatcher:
     """Matches accesses of `block` against operands of an intrinsic.
 
-    `inner` are the extents of the block's axes inside the tensorized loop, `loops` the loops there,
-    outermost first.
+    `inner` are the extents of the block's axes inside the tensorized loop, `loops` the loops inside
+    it, outermost first.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class Remedies:
         return f"{_call('reorder', *between, loop, *self._loops)}, then tensorize from loop {loop} inwards"
 
     def extent(self, got: int, wanted: int) -> str:
-        """How to give a dimension of extent `found` the extent `wanted`."""
+        """How to give a dimension of extent `got` the extent `wanted`."""
         whole = -(-got // wanted)
         if whole == 1:
             return f"pad that dimension to {wanted}"

@@ -28,7 +28,7 @@ Group = tuple[Features, Floats]
 ESTIMATE = "estimate"
 """The name of a feature that is log2 of an estimate of the cost."""
 
-_TRUST = 4.0  # scores between points of which one is estimated to cost twice the other
+_TRUST = 4.0  # scores between points where one is estimated to cost twice the other
 _BEFORE = 0.02  # points before the first, each of spread 1
 _ROUNDS = 50
 _GRADES = 31  # of points of a task, the best highest; what the objective takes at most

@@ -2,8 +2,8 @@
 """The forms of a CPU kernel: the function of a group of nodes, for each way to compute it.
 
 A way is an algorithm, a layout inside of the kernel and a block of the packed weight. The first
-form is the one that is compiled without tuning. A form reads and writes what that one does: what it
-repacks, it repacks itself, so that its time has the cost of another layout.
+form is the one that is compiled without tuning. All forms read and write the same layouts: a form
+that computes in another layout repacks inside the kernel, and its time includes that.
 """
 
 from __future__ import annotations

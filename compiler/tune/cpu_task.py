@@ -154,7 +154,7 @@ class CpuTask(FunctionTask):
         """The form of a point.
 
         Raises:
-            OperatorError: there is none.
+            OperatorError: the point has no form.
         """
         return self.forms[self._key_of(point)]
 

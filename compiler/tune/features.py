@@ -74,7 +74,7 @@ def _documented() -> Iterator[FeatureColumn]:
     for operand, buffer in _DEPTHS.items():
         yield FeatureColumn(f"full {operand}", f"the share of the {buffer} buffer that {operand} and its copies fill")
     for name, meaning in _SPLIT.items():
-        yield FeatureColumn(f"uneven {name}", f"{meaning} of all tiles over the {meaning} there are, minus 1")
+        yield FeatureColumn(f"uneven {name}", f"{meaning} of all tiles over the actual {meaning}, minus 1")
     for name, meaning in _SPLIT.items():
         yield FeatureColumn(f"last {name}", f"log2 of the {meaning} of the last tile over those of a whole one")
     yield FeatureColumn("first loads", "log2 of 1 + the port's cycles for what the first core step waits for")
@@ -138,7 +138,9 @@ def _touched(nest: TileNest, config: Config) -> Iterator[Floats]:
 
 
 def _ends(nest: TileNest, config: Config) -> Iterator[Floats]:
-    """What the last tiles have less; what is moved before any work and after all of it."""
+    """How much smaller the last tiles are; what is moved before the first and after the last
+    computation.
+    """
     p, c = nest.problem, nest.candidates
     last = {name: nest.last(name) for name in _SPLIT}
     yield from (np.log2(last[name] / getattr(c, name)) for name in _SPLIT)

@@ -46,7 +46,7 @@ class Knobs:
         """One of some values.
 
         Raises:
-            TuneError: there is none, or the name is taken.
+            TuneError: no value is given, or the name is in use.
         """
         if name in self._knobs:
             raise TuneError(f"knobs: name must be new, got {name} twice")
@@ -225,7 +225,7 @@ def knob_task(schedule: ScheduleFunction, name: str = "", content: str = "") -> 
     source. To be measured in other processes, the function must be at the top of a module.
 
     Raises:
-        TuneError: it is no function, or it has no source and no content is given.
+        TuneError: it is not a function, or it has no source and no content is given.
     """
     if not callable(schedule):
         raise TuneError(f"tune: schedule must be a function of its knobs, got {schedule!r}")

@@ -75,7 +75,7 @@ class TuningTask(Protocol):
 
     @property
     def space(self) -> Space:
-        """The points; what does not fit the machine is none of them."""
+        """The points; tiles that do not fit the machine are not among them."""
         ...
 
     @property

@@ -2,9 +2,9 @@
 """Estimates of points: a coarse run of those that look best, the closed form of all others.
 
 The closed form costs a fraction of a microsecond a point and is often wrong by more than the best
-points differ. Points that are not run, as there are many or as a run of so many tiles would take
-long, follow the better half of those that were. A point's estimate does not depend on which others
-are asked for.
+points differ. Points that are not run, because there are too many or their runs would take too
+long, are ranked after the better half of those that were. A point's estimate does not depend on
+which others are asked for.
 """
 
 from __future__ import annotations

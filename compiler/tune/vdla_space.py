@@ -89,19 +89,19 @@ class _Table:
             for strips in map(int, self.knobs["strips"]):
                 even = fit["rows"] % strips == 0
                 if even.any():
-                    columns_fitting = {name: column[even] for name, column in fit.items()}
-                    yield {**columns_fitting, "strips": np.full(int(even.sum()), strips)}
+                    fitting_columns = {name: column[even] for name, column in fit.items()}
+                    yield {**fitting_columns, "strips": np.full(int(even.sum()), strips)}
 
     def _fitting_sizes(self, count: int) -> Iterator[Columns]:
-        """Sizes of which some choice may fit, at most `count` at once: the one that takes least
+        """Sizes with some choice that may fit, at most `count` at once: the one that takes least
         does.
         """
         sizes, least = _grid(self._sizes), _grid({**self._choices, **_LEAST})
         for start in range(0, sizes.size, _MOST_AT_ONCE):
             indices = np.arange(start, min(start + _MOST_AT_ONCE, sizes.size))
             columns = {**sizes.columns(indices), **least.columns(np.zeros_like(indices))}
-            fits = indices[fitting(self._config, self._problem, candidates_of(columns))]
-            yield from (sizes.columns(fits[at : at + count]) for at in range(0, len(fits), count))
+            fitting_indices = indices[fitting(self._config, self._problem, candidates_of(columns))]
+            yield from (sizes.columns(fitting_indices[at : at + count]) for at in range(0, len(fitting_indices), count))
 
 
 def _grid(values: Mapping[str, tuple[Value, ...]]) -> Space:

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The table of lut.py, with a datapath."""
+
 import vdla
 from vdla import te
 

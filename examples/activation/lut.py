@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""A table in the weight buffer, in which elements of accumulator entries are looked up."""
+
 import vdla
 from vdla import te
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Sums of squares, computed by the array of multipliers."""
+
 import vdla
 from vdla import te
 

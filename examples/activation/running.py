@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Running sums of vectors, in rows of private state."""
+
 import vdla
 from vdla import te
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The running sums of running.py, with a datapath."""
+
 import vdla
 from vdla import te
 

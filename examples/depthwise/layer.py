@@ -106,12 +106,12 @@ class Strips:
         base, steps, done = number % 2 * self.room, [], 0
         before, later = ["store"] * (number >= 2), ["load"] * (number + 2 < len(self.strips))
         blocks = range(block, min(block + self.many, self.blocks))
-        for place, channels in enumerate(blocks):
+        for place, index in enumerate(blocks):
             if y == 0:
-                steps.append(self.load(loop0=9, acc0=1, wgt=channels % (2 * self.group) * 9, wgt0=1))
+                steps.append(self.load(loop0=9, acc0=1, wgt=index % (2 * self.group) * 9, wgt0=1))
             src, out = base + place * self.across * self.height, base + place * self.rows_out * self.width_out
-            block_rows, done = self.rows_of(channels, y, src, out)
-            steps += block_rows
+            block_steps, done = self.rows_of(index, y, src, out)
+            steps += block_steps
         self.builder.add(steps, waits=["load", *before], signals=[*later, "store"])
         dram = (block * self.rows_out + self.completed(y)) * self.width_out
         store = Store(sram=base, dram=dram * self.beats(Buffer.OUT), x_size=len(blocks) * done * self.width_out)

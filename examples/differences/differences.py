@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""An instruction for absolute differences, and expressions to evaluate it on."""
+
 import vdla
 from vdla import te
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""A dot product of signed bytes as an intrinsic of CPUs."""
+
 import vdla
 from vdla import te
 

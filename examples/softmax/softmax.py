@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Softmax over rows of scores: their maximum, powers of two, and the sum of these."""
+
 import vdla
 from vdla import te
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The disassembler: from a program to text that assembles to the same program.
 
-Fields that have their default are left out. A word that is no valid instruction is printed as
+Fields that have their default are left out. A word that is not a valid instruction is printed as
 `.word`, so broken programs can be read too.
 """
 

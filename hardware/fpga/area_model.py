@@ -17,7 +17,7 @@ from vdla.hardware.fpga.parts import FpgaPart
 LUT_ERROR = 0.1
 """By how much LUTs may be off, as a share: more than for any machine that was tried."""
 
-_FEW_WORDS = 64  # a memory of so many words is made of LUTs
+_FEW_WORDS = 64  # a memory of at most this many words is made of LUTs
 _BRAM_KIB = 4  # of a block RAM of 36 Kibit, without its parity bits
 _BRAM_WIDTH = 32  # of half a block RAM, of the 36 what lanes of a power of two use
 _URAM_WIDTH, _URAM_WORDS = 72, 4096

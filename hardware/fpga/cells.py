@@ -24,7 +24,7 @@ Pin = tuple[str, int]
 
 
 class Group(Enum):
-    """What a cell is, as far as nets depend on it."""
+    """The properties of a cell on which nets depend."""
 
     LUT = "LUT"
     MULTIPLEXER = "wide multiplexer"

@@ -162,9 +162,9 @@ def longest_paths(module: Mapping[str, Any], delays: Delays, most: int = MOST_PA
     )
 
 
-def _keep(design: dict[str, Any], name: str, ends: tuple[float, _Arrival, Cell | None]) -> None:
-    if name not in design or ends[0] > design[name][0]:
-        design[name] = ends
+def _keep(slowest: dict[str, Any], name: str, ends: tuple[float, _Arrival, Cell | None]) -> None:
+    if name not in slowest or ends[0] > slowest[name][0]:
+        slowest[name] = ends
 
 
 # --- arrivals -------------------------------------------------------------------------------------

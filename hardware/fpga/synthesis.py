@@ -67,7 +67,7 @@ VENDOR_CELLS = Path(__file__).resolve().parent / "dsp48e1.sv"
 """The declaration of the cell that the RTL instantiates."""
 
 MODEL = tuple(Path(__file__).with_name(name) for name in ("cells.py", "delays.py", "logic_path.py"))
-"""The model of delays, of which a cached result depends."""
+"""The model of delays, on which a cached result depends."""
 
 MARK = "vdla-stage:"
 
@@ -148,7 +148,7 @@ def _store(path: Path, result: Synthesis) -> None:
 
 
 def _load(path: Path) -> Synthesis | None:
-    """The cached result; None if there is none or it is damaged."""
+    """The cached result; None if it is missing or damaged."""
     try:
         return _from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):

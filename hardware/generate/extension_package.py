@@ -26,7 +26,9 @@ EXTENSION_PACKAGE = "vdla_ext_pkg.sv"
 _OPS = {"": "VecMov", "sum": "VecAdd", "max": "VecMax", "min": "VecMin"}
 _MOST_STEP_BITS = 48
 MOST_LATENCY = 255
-"""Cycles from the operands of a step to its result: so many steps can be in a datapath."""
+"""The most cycles from the operands of a step to its result, and so the most steps in a datapath at
+once.
+"""
 
 _TYPES = """\
   typedef logic [{number_bits}:0] ext_number_t;

@@ -48,7 +48,7 @@ def _fields(slots: Sequence[Slot]) -> Iterator[str]:
 
 
 def _rules(config: Config, encoding: Format) -> Iterator[Rule]:
-    """The rules of a format but for those of all formats."""
+    """The rules of a format except for those of all formats."""
     opcode = Opcode.GEMM if encoding.plug_in else encoding.code
     yield from (rule for rule in rules_of(config) if opcode in rule.opcodes and not set(FORMATS) <= set(rule.opcodes))
     if encoding.plug_in:

@@ -159,7 +159,7 @@ def _struct(name: str, slots: Sequence[Slot], bits: int) -> Iterator[str]:
 
 
 def _array_port(config: Config) -> Iterator[str]:
-    """What datapaths that use the array of multipliers must know of it."""
+    """What datapaths need to know to use the array of multipliers."""
     array = array_port(config)
     yield ""
     yield "  // The array of multipliers: operands of inputs, columns of each, cycles from operands to sums."

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Verilog wrapper of the machine for block designs: flat ports of fixed widths, no packages.
 
-The invariant: every port of `vdla` is a port of the wrapper, but for the trace, which is for
+The invariant: every port of `vdla` is a port of the wrapper, except for the trace, which is for
 simulation. Port names follow the patterns by which block designs find interfaces.
 """
 

@@ -132,7 +132,7 @@ def _range(slot: Slot) -> tuple[int, int]:
 def _table(
     rows: list[tuple[int, ...]], slots: Sequence[Slot], limits: tuple[Values, Values], place: Callable[[int], str]
 ) -> Values:
-    """The rows as an array; IsaError where a value is no integer or does not fit its field."""
+    """The rows as an array; IsaError where a value is not an integer or does not fit its field."""
     try:
         values = np.array(rows)
     except (OverflowError, ValueError):

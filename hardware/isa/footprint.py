@@ -296,7 +296,7 @@ class Footprints:
         return sorted(self._state_accesses(row, kernel), key=lambda access: access.writes)
 
     def alike(self, row: Row, kernel: UopOffsets | None, bases: Mapping[str, Indices]) -> Indices:
-        """Numbers of instructions that equal `row` but for their base fields, int64[n].
+        """Numbers of instructions that equal `row` except for their base fields, int64[n].
 
         The accesses of those with the same number are shifted copies of each other (`shift`).
         """
@@ -313,8 +313,8 @@ class Footprints:
         return number
 
     def unit(self, row: Row, kernel: UopOffsets | None, field: str) -> tuple[int, int]:
-        """What a field counts in, (per entry, entries): so many of its units are an entry of the
-        buffer, or one is so many entries.
+        """What a field counts in, (per entry, entries): `per entry` units make an entry of the
+        buffer, or a unit is `entries` entries.
         """
         if row[_OPCODE] not in _LOOPED or kernel is None:
             return 1, 1
@@ -446,8 +446,8 @@ def _dma_excess(config: Sizes, row: Row) -> list[Excess]:
         (("y_size",), (rows - 1) * columns),
         (("z_size",), (row[COL["z_size"]] - 1) * rows * columns),
     ]
-    step = _first_beyond(steps, row[COL["sram"]], config.depths[buffer], f"{buffer.name.lower()} entries")
-    return [step] if step else []
+    excess = _first_beyond(steps, row[COL["sram"]], config.depths[buffer], f"{buffer.name.lower()} entries")
+    return [excess] if excess else []
 
 
 def _looped_excess(stream: _Stream, row: Row, kernel: UopOffsets) -> Excess | None:

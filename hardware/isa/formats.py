@@ -196,7 +196,7 @@ _NAMED_WIDTHS: dict[str, Width] = {f.name: f.width for f in LOOPS}
 
 
 def plug_in_fields(plug_in: PlugIn) -> tuple[Field, ...]:
-    """The fields of a plug-in's instruction, but for `opcode` and `extension`."""
+    """The fields of a plug-in's instruction, except for `opcode` and `extension`."""
     return (*HEAD[1:], *LOOPS, *(_own_field(field) for field in plug_in.fields))
 
 

@@ -30,12 +30,14 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {"min": np.minimum, "max": np
 
 
 class FormulaError(Error, ValueError):
-    """A text that is no formula of fields."""
+    """A text that is not a formula of fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A formula; FormulaError if the text is none, or divides by other than positive integers."""
+    """A formula; FormulaError if the text is not a formula, or divides by anything but positive
+    integers.
+    """
 
     text: str
 

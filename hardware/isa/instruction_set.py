@@ -114,7 +114,7 @@ class InstructionSet:
         return self.formats[int(row[COL["opcode"]]) + _OPCODES * number]
 
     def codes_of_words(self, lanes: NDArray[np.uint64]) -> Values:
-        """The codes of words, given as lanes of 64 bits; those of invalid words are no format's."""
+        """The codes of words, given as lanes of 64 bits; invalid words have codes of no format."""
         opcode = (lanes[:, 0] & np.uint64(_OPCODES - 1)).astype(np.int64)
         if not self.plug_ins:
             return opcode
@@ -162,7 +162,7 @@ def instruction_class(plug_in: PlugIn) -> type[Extended]:
 
 
 def table_of(cls: type[Instruction]) -> tuple[Field, ...]:
-    """The fields of a class of instructions, but for those that name the format."""
+    """The fields of a class of instructions, except for those that name the format."""
     if issubclass(cls, Extended):
         return cls.table
     return next(FORMATS[opcode][1:] for opcode, known in CLASSES.items() if known is cls)

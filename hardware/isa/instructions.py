@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Opcode(IntEnum):
-    """The formats; 0 is invalid, so that cleared memory is no program."""
+    """The formats; 0 is invalid, so that cleared memory is not a program."""
 
     LOAD = 1
     STORE = 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A partition of an index space into parts of which each of some given sets is a union.
+"""A partition of an index space into parts such that each of the given sets is a union of parts.
 
 A history of accesses then needs one row for each part instead of one for each index.
 """
@@ -45,7 +45,7 @@ class Partition:
     """`sizes` are the numbers of indices in the parts; set `k` is the union of the distinct parts
     `parts[starts[k] : starts[k + 1]]`.
 
-    Indices `cuts[i]` up to `cuts[i + 1]` belong to part `label[i]`; its sets may be none.
+    Indices `cuts[i]` up to `cuts[i + 1]` belong to part `label[i]`; a part may be in no set.
     """
 
     sizes: Indices

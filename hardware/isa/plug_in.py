@@ -163,7 +163,7 @@ class PlugIn:
 
     @property
     def written_states(self) -> tuple[PlugInState, ...]:
-        """The states of which a step writes a row."""
+        """The states that a step writes a row of."""
         return tuple(port.state for port in self.states if port.writes)
 
 

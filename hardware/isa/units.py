@@ -69,5 +69,5 @@ SIDES = ("prev", "next")
 
 
 def popped_queue(unit: Unit, side: str) -> int:
-    """The number of the queue that `pop_<side>` pops on a unit; -1 if there is none."""
+    """The number of the queue that `pop_<side>` pops on a unit; -1 if it has none."""
     return next((i for i, q in enumerate(QUEUES) if q.consumer is unit and q.pop == f"pop_{side}"), -1)

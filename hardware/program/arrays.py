@@ -33,10 +33,13 @@ def _check_names(program: Program, inputs: Mapping[str, Array]) -> None:
     where = f"program {program.name}"
     if not isinstance(inputs, Mapping):
         raise ProgramError(f"{where}: inputs must be a mapping from tensor names, got {type(inputs).__name__}")
-    names = [tensor.name for tensor in input_tensors(program)]
-    for name in names:
-        if name not in inputs:
-            raise ProgramError(f"{where}: inputs must include {name}, got {', '.join(map(str, inputs)) or 'none'}")
+    tensors = input_tensors(program)
+    names = [tensor.name for tensor in tensors]
+    for tensor in tensors:
+        if tensor.name not in inputs:
+            got = ", ".join(map(str, inputs)) or "none"
+            remedy = f"add an array {array_dtype(tensor)}{list(tensor.shape)} of that name"
+            raise ProgramError(f"{where}: inputs must include {tensor.name}, got {got}; {remedy}")
     for name in inputs:
         if name not in names:
             raise ProgramError(f"{where}: inputs must be of {', '.join(names) or 'no tensor'}, got {name}")

@@ -24,7 +24,7 @@ class _Blocks:
 
     @property
     def order(self) -> tuple[int, ...]:
-        """The axes of the packed array, of which each plain dimension has one or two in a row."""
+        """The axes of the packed array: one for each plain dimension, or two in a row."""
         pairs = ((k,) if inner is None else (k, inner) for k, inner in enumerate(self.inner))
         return tuple(axis for pair in pairs for axis in pair)
 

@@ -53,7 +53,7 @@ class Program:
     """`words` uint8[n, bytes]; `tensor_of` and `source_of`, int32[n], index `tensors` and
     `source_lines`.
 
-    An index of -1 is none.
+    An index of -1 stands for no tensor or no line.
     """
 
     config: Config

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """All values of the operands of a step that is a function of few bits, side by side in its lanes.
 
-A lane reads one element of an operand, or a row of it. Each of these elements is a digit of the
-number of a step, plus an offset of its own in each lane: over all steps every lane meets every
-combination of its elements, and neighbours differ.
+A lane reads one element of an operand, or a row of it. The number of the step supplies the digits
+of these elements, and each lane adds its own offset: over all steps every lane sees every
+combination of its elements, and neighbouring lanes differ.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ class _Operand:
         return int(high) - int(low) + 1
 
     def values(self, numbers: NDArray[np.int64], rng: np.random.Generator) -> Array:
-        """The operand in each step, of whose numbers it has the lowest bits."""
-        digits = self.span.bit_length() - 1
-        places = digits * np.arange(prod(self.digits), dtype=np.int64).reshape(self.digits)
+        """The operand in each step: the lowest bits of the steps' numbers."""
+        bits = self.span.bit_length() - 1
+        places = bits * np.arange(prod(self.digits), dtype=np.int64).reshape(self.digits)
         shape = tuple(map(int, self.buffer.dims))
         steps = numbers.reshape(-1, *(1 for _ in shape))
         elements = (steps >> places) + rng.integers(0, self.span, shape)

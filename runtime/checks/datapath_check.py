@@ -83,7 +83,7 @@ class _CheckedUnit:
 
 
 def _cycles(bench: DatapathBench, steps: Sequence[DatapathStep], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """The inputs of all cycles: noise, but for steps and where none is valid."""
+    """The inputs of all cycles: those of the steps, random bits in between with `valid` low."""
     places = {port.name: place for port, place in bench.inputs.items()}
     count = max(step.cycle + step.latency for step in steps) + LATER + 1
     result = rng.integers(0, 256, (count, bench.input_bytes), np.uint8)

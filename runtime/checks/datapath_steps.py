@@ -261,7 +261,7 @@ class RandomSteps:
             yield from self._instruction_of(plug_in, timed, known)
 
     def _tables(self, part: PlugIn | PlugInStage) -> dict[str, Array]:
-        """What a part reads of states of which it reads all."""
+        """The values of the states that a part reads as a whole."""
         return {port.operand: self.states.value(port, {}) for port in part.states if port.operand is not None}
 
     def _immediates(self, declared: Extension, fields: Mapping[str, int]) -> dict[str, Array]:

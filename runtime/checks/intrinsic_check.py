@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A check of intrinsics: what the lowered instructions compute is compared with the behaviour.
 
-Small programs apply the intrinsic once and many times, in one nest and in tiles; one that
-accumulates, also to sums that begin in an earlier nest. Entries are random, over their whole range
-or small. A function of few bits, without a reduction, is applied to all values of them.
+Small programs apply the intrinsic once and many times, in one nest and in tiles; an intrinsic that
+accumulates is also applied to sums begun in an earlier nest. Entries are random, over their whole
+range or small. A function of few bits, without a reduction, is applied to all values of them.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _checked(intrinsic: Intrinsic, case: StepCase, runner: _Runner, rng: np.rand
             refused.append(f"{name}: {error}")
             continue
         arrays = _arrays(plain, rng, small=programs % 2 > 0)
-        _require_equal(intrinsic, name, _found(intrinsic, name, run, arrays), interpret(plain, arrays))
+        _require_equal(intrinsic, name, _results(intrinsic, name, run, arrays), interpret(plain, arrays))
         programs += 1
     return IntrinsicCheck(programs, tuple(refused))
 
@@ -148,7 +148,7 @@ def _compared_values(
         if any(array is None or array.shape != dims[name] for name, array in arrays.items()):
             return 0
         known = {name: array for name, array in arrays.items() if array is not None}
-        _require_equal(intrinsic, name, _found(intrinsic, name, run, known), interpret(plain, known))
+        _require_equal(intrinsic, name, _results(intrinsic, name, run, known), interpret(plain, known))
         programs += 1
     return programs
 
@@ -236,7 +236,7 @@ def _entries(buffer: ir.Buffer, rng: np.random.Generator, small: bool) -> Array:
 # --- results --------------------------------------------------------------------------------------
 
 
-def _found(intrinsic: Intrinsic, case: str, run: _Run, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
+def _results(intrinsic: Intrinsic, case: str, run: _Run, arrays: Mapping[str, Array]) -> Mapping[str, Array]:
     """The results of the instructions."""
     try:
         return run(arrays)

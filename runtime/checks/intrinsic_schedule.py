@@ -190,7 +190,7 @@ def _order(s: Schedule, stepped: SteppedIntrinsic, program: _Program) -> None:
 
 
 def _load_whole(s: Schedule, stage: str, stepped: SteppedIntrinsic, name: str) -> None:
-    """Load all of a table, of which constant immediates may leave a single element."""
+    """Load all of a table, even where constant immediates select a single element."""
     try:
         s.full_extent(stage, *_axes(s, stage)[-len(stepped.intrinsic.behaviour.buffers[name].dims) :])
     except ScheduleError as error:

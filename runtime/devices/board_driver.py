@@ -111,7 +111,7 @@ class SoleRun:
         """Set the machine up and start it; TakenError where another client is seen."""
         driver, self._setting_up = self._driver, True
         if driver.flag("STATUS", "busy"):
-            raise self._taken("a machine that runs the stream of another one")
+            raise self._lock_error("a machine that runs the stream of another one")
         driver.disarm()
         driver.write_all({**self._stream.registers, "COUNT": 0})
         driver.enable_interrupt()
@@ -133,7 +133,7 @@ class SoleRun:
         if is_set(status, "STATUS", "error"):
             raise DeviceError(self._driver.error())
         if status == 0:
-            raise self._taken("a reset of the machine")
+            raise self._lock_error("a reset of the machine")
 
     def confirm(self) -> None:
         """TakenError unless the stream ran to its end, and machine and memory are as they were
@@ -141,16 +141,16 @@ class SoleRun:
         """
         self._require({"STATUS": DONE, "DISPATCHED": self._stream.count})
         if not self._holds_stream():
-            raise self._taken(self._overwritten)
+            raise self._lock_error(self._overwritten)
 
     def lock_error(self) -> TakenError | None:
         """The error of a run that failed, where another client made it fail."""
         difference = self._difference(self._held)
         if difference is not None:
-            return self._taken(difference)
+            return self._lock_error(difference)
         if self._setting_up:
-            return self._taken("a write that the machine refuses while it runs")
-        return None if self._holds_stream() else self._taken(self._overwritten)
+            return self._lock_error("a write that the machine refuses while it runs")
+        return None if self._holds_stream() else self._lock_error(self._overwritten)
 
     def is_own(self) -> bool:
         """Whether the machine is set up with this stream, not with that of another client."""
@@ -160,7 +160,7 @@ class SoleRun:
     def _require(self, values: Mapping[str, int]) -> None:
         difference = self._difference({**self._held, **values})
         if difference is not None:
-            raise self._taken(difference)
+            raise self._lock_error(difference)
 
     def _difference(self, expected: Mapping[str, int]) -> str | None:
         """The first register that has another value than it must have."""
@@ -174,5 +174,5 @@ class SoleRun:
     def _overwritten(self) -> str:
         return f"other instructions in the memory of the stream, at {self._stream.address:#x}"
 
-    def _taken(self, got: str) -> TakenError:
+    def _lock_error(self, got: str) -> TakenError:
         return TakenError(self._driver.where, got)

@@ -19,7 +19,7 @@ from vdla.runtime.devices.driver import Driver
 from vdla.support.errors import Error
 
 InterruptWait = Callable[[float], bool]
-"""Waits for the interrupt for at most so many seconds; whether it came."""
+"""Waits for the interrupt, at most the given seconds; returns whether it came."""
 
 _SHARE = 0.25  # of the time that has passed: polling makes a run longer by no more
 _LEAST_PAUSE_S, _MOST_PAUSE_S = 20e-6, 0.01
@@ -40,7 +40,7 @@ class RunLimits:
 
 
 class Completion:
-    """Waits on one machine. `interrupt` is None where there is none that works."""
+    """Waits on one machine. `interrupt` is None where interrupts do not work."""
 
     def __init__(self, driver: Driver, interrupt: InterruptWait | None) -> None:
         self._driver = driver

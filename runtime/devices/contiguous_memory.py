@@ -87,13 +87,13 @@ class ContiguousMemory:
         self._link, self._limit, self._board = link, memory_bytes, board
         self._one_copy = board.coherent and not board.remote
         self._blocks: dict[int, BoardBlock] = {}
-        self._left: list[BoardBlock] = []  # freed while the connection was lost
-        self._end = finalize(self, _release, self._blocks, self._left, link, os.getpid())
+        self._unreleased: list[BoardBlock] = []  # freed while the connection was lost
+        self._end = finalize(self, _release, self._blocks, self._unreleased, link, os.getpid())
 
     @property
     def holds_any(self) -> bool:
         """Whether the board holds anything for this memory."""
-        return bool(self._blocks or self._left)
+        return bool(self._blocks or self._unreleased)
 
     # --- blocks
 
@@ -155,7 +155,7 @@ class ContiguousMemory:
         if block is None:
             raise DeviceError(f"{self._link.where}: address to free must be one that allocate returned, got {address}")
         if self._link.lost is not None:
-            self._left.append(block)
+            self._unreleased.append(block)
         self._link.release("free a buffer", block.buffer.freebuffer)
 
     def close(self) -> None:

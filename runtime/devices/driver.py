@@ -50,10 +50,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Builds:
-    """The builds that a machine must be of, where known, as 12 hex digits.
+    """The builds that a machine may come from, where known, as 12 hex digits.
 
-    `handoff` and `handoff_fingerprint` are those of the hardware handoff file (.hwh), `sources` is
-    that of this installation, and `accepted` is one that the user accepts in its place.
+    `handoff` and `handoff_fingerprint` come from the hardware handoff file (.hwh), `sources` from
+    this installation; `accepted` is a build that the user accepts instead.
     """
 
     handoff: str | None = None

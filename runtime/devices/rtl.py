@@ -58,8 +58,8 @@ class Injection:
 
 @dataclass(frozen=True, slots=True)
 class RtlModel:
-    """A library in place of the one that is built for the configuration, its plusarg, and the
-    build that its registers show, if not that of the configuration.
+    """A library to use instead of building the configuration, its plusarg, and the build that its
+    registers show where it differs from that of the configuration.
     """
 
     library: Path
@@ -298,7 +298,7 @@ def _fill(times: Ints, where: NDArray[np.intp], seen: Ints) -> None:
 
 
 def _core_cycles(program: Program, iterations: Ints) -> Ints:
-    """The cycles of compute instructions, but for a VECTOR's stalls."""
+    """The cycles of compute instructions, except for a VECTOR's stalls."""
     cycles, columns = iterations.copy(), program.columns
     for rows, issued in extension_rows(program.config, columns, iterations):
         cycles[rows] = issued

@@ -156,7 +156,7 @@ class _Dump:
         ]  # fmt: skip
 
     def steps(self) -> Iterator[_Step]:
-        """The instructions; units are idle but for loads in flight, for which compute waits."""
+        """The instructions; units are idle except for loads in flight, for which compute waits."""
         yield Sync(Unit.LOAD, push_next=1), None
         yield Sync(Unit.COMPUTE, pop_prev=1, push_next=1), None
         yield Sync(Unit.STORE, pop_prev=1), None
@@ -206,8 +206,8 @@ class WrongEntry:
 class Culprit:
     """The first instruction after which the devices differ, and the first entry that does.
 
-    `store` is the first STORE after which memory differs, with the entry there; None where none
-    does. `shown_by_stores`: the buffers were seen through stores, so these may be at fault instead.
+    `store` is the first STORE after which memory differs, with the entry that differs, or None.
+    `shown_by_stores`: the buffers were seen through stores, so these may be at fault instead.
     `failure` is the error that one device ends in from this instruction on.
     """
 

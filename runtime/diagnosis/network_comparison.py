@@ -127,7 +127,7 @@ def _instruction_lines(difference: StepDifference, devices: tuple[str, str]) -> 
     if culprit.store is not None and culprit.store[0] != culprit.instruction:
         number, entry = culprit.store
         lines.append(f"first seen in memory after instruction {number}: {_text(program, number)}")
-        lines.append(f"there {_said(entry, devices)}")
+        lines.append(f"as {_said(entry, devices)}")
         if culprit.shown_by_stores:
             lines.append(f"{devices[1]} shows its buffers through stores alone: they may be at fault instead")
     return lines

@@ -105,7 +105,7 @@ class Artifact:
 
     @property
     def config(self) -> Config | None:
-        """The machine of the programs; None if there are none."""
+        """The machine of the programs, or None."""
         if self.programs:
             return self.programs[0].config
         machine = None if self.recipe is None else self.recipe.machine

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kernels of an artifact, loaded into this process and bound to arrays.
 
-Machine code runs into an illegal instruction on an x86-64 CPU without its features, so they are
-compared before the first kernel is loaded. Boards have one CPU, and kernels for it are told by
-their architecture.
+Machine code ends in an illegal instruction on an x86-64 CPU that lacks a feature it uses, so
+features are compared before the first kernel is loaded. Boards have one CPU, so that the
+architecture suffices for their kernels.
 """
 
 from __future__ import annotations

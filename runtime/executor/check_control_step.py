@@ -60,7 +60,7 @@ def _check_rows(where: str, step: ControlStep) -> None:
 
 
 def _check_axes(where: str, step: ControlStep, scanned: int, rows: int) -> None:
-    """The axes and directions of a Scan, as far as it has them."""
+    """The axes and directions of a Scan, where given."""
     for way, count in (("input", scanned), ("output", rows)):
         for what in ("axes", "directions"):
             name = f"scan_{way}_{what}"

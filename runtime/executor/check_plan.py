@@ -35,7 +35,7 @@ from vdla.runtime.executor.plan import (
 
 
 def check_bindings(where: str, step: Step, values: Mapping[str, PlannedValue]) -> None:
-    """Refuse a step that is bound to a value without a place, or to one that it does not name.
+    """Refuse a step that is bound to a value without a place, or to a value that it does not name.
 
     Values that are not among `values`, those of the plan, are constants.
     """

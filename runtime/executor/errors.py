@@ -7,7 +7,7 @@ from vdla.support.errors import Error
 
 
 class ArtifactError(Error, ValueError):
-    """A file that is no valid artifact, or one for another machine; the message says where."""
+    """A file that is not a valid artifact, or one for another machine; the message says where."""
 
 
 class ModelWarning(UserWarning):

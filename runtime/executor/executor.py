@@ -66,9 +66,10 @@ class Executor:
     """An artifact ready to run on this machine.
 
     `bind_kernel(index, arrays)` prepares a call of a kernel; `numpy_functions` has the operators of
-    NumPy steps; `device` runs programs and `grid` the kernels of a GPU; each may be None if there
-    are none. `poison` finds mistakes of plans: memory that holds no value is overwritten before
-    every step, with NaN or with large integers, so that a result that depends on it is wrong.
+    NumPy steps; `device` runs programs and `grid` the kernels of a GPU; either is None where the
+    network has none of these. `poison` finds mistakes of plans: memory that holds no value is
+    overwritten before every step, with NaN or with large integers, so that a result that depends on
+    it is wrong.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Executor:
         self._runners = {self.plan.input_shapes: PlanRunner(self.plan, artifact.constants, self._binders)}
 
     def _device_memory(self) -> int:
-        """The address of the activations of all programs, of which one runs at a time."""
+        """The address of the activations, which all programs share since one runs at a time."""
         nbytes = max(map(activation_bytes, self.artifact.programs), default=0)
         if self.device is None or not nbytes:
             return 0

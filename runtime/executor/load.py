@@ -43,7 +43,7 @@ def load(path: str | PathLike[str], device: str | Device | None = None) -> Progr
 
 
 def _is_model(path: str | PathLike[str]) -> bool:
-    """Whether a file is that of a model; a file that cannot be read is no model."""
+    """Whether a file is that of a model; a file that cannot be read is not a model."""
     try:
         file = Path(path)
         if not file.is_file():

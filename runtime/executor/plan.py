@@ -20,7 +20,7 @@ from vdla.runtime.executor.errors import ArtifactError
 from vdla.runtime.numpy_operators.blocked import ChannelBlocks
 
 STORED_IN_BYTES = {"int2": "int8", "int4": "int8", "uint2": "uint8", "uint4": "uint8"}
-"""The types of less than a byte, each element of which takes one, and its type."""
+"""The types of less than a byte, and the types of a byte in which their elements are stored."""
 _NUMPY = {"bool", "float16", "float32", "float64", "complex64", "complex128"}
 _NUMPY |= {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 
@@ -70,7 +70,7 @@ class PlannedValue:
 
 @dataclass(frozen=True, slots=True)
 class DeviceValue(PlannedValue):
-    """A value in the memory of the GPU; its place is in an arena there."""
+    """A value in the memory of the GPU; its place is in an arena of that memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,7 +78,7 @@ BindProgram = Callable[[ProgramStep, Mapping[str, Array]], Callable[[], object]]
 class Binders:
     """What turns steps into calls: of kernels by index, of programs, of NumPy functions by name.
 
-    `grid` has the kernels of a GPU, None where the network has none there. With `poison`, memory
+    `grid` has the kernels of a GPU, or is None. With `poison`, memory
     that holds no value is overwritten, so that whatever reads it computes nonsense.
     """
 

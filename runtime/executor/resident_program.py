@@ -43,7 +43,7 @@ def _places(program: Program) -> tuple[dict[str, int], int]:
 
 @dataclass(frozen=True, slots=True)
 class ResidentDamage:
-    """The first byte of a tensor, or of the stream, that is not what was written there."""
+    """The first byte of a tensor, or of the stream, that differs from what was written."""
 
     tensor: str
     offset: int

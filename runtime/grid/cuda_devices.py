@@ -103,7 +103,7 @@ def cuda_devices() -> list[str]:
     Raises:
         CudaDeviceError: NVIDIA's driver or a device is missing.
     """
-    return [f"{device.name}, compute capability {'{}.{}'.format(*device.capability)}" for device in _found()]
+    return [f"{device.name}, compute capability {'{}.{}'.format(*device.capability)}" for device in _all_devices()]
 
 
 def cuda_version() -> str:
@@ -123,7 +123,7 @@ def open_cuda(name: str = "") -> CudaDevice:
     Raises:
         CudaDeviceError: NVIDIA's driver or such a device is missing.
     """
-    devices = _found()
+    devices = _all_devices()
     chosen = next((device for device in devices if name.lower() in device.name.lower()), None)
     if chosen is None:
         known = "; ".join(device.name for device in devices)
@@ -137,7 +137,7 @@ def opened(properties: CudaProperties) -> CudaDevice:
     return CudaDevice(cuda_driver(), properties)
 
 
-def _found() -> list[CudaProperties]:
+def _all_devices() -> list[CudaProperties]:
     """All devices."""
     driver, count = cuda_driver(), c_int()
     driver.call("cuda: the driver must list its devices", "cuDeviceGetCount", count)

@@ -159,7 +159,8 @@ def cuda_driver() -> CudaDriver:
     """The driver of this machine, loaded once.
 
     Raises:
-        CudaDeviceError: there is none, or it does not start, as without a device.
+        CudaDeviceError: no driver is installed, or it does not start, as on a machine without a
+        device.
     """
     return CudaDriver()
 

@@ -79,7 +79,7 @@ def opencl_devices() -> list[str]:
     Raises:
         OpenClDeviceError: pyopencl or a driver is missing.
     """
-    return [f"{platform.name}: {device.name}" for platform, device in _found()]
+    return [f"{platform.name}: {device.name}" for platform, device in _all_devices()]
 
 
 def open_opencl(name: str = "") -> OpenClDevice:
@@ -88,7 +88,7 @@ def open_opencl(name: str = "") -> OpenClDevice:
     Raises:
         OpenClDeviceError: pyopencl, a driver or such a device is missing.
     """
-    cl, devices = pyopencl(), _found()
+    cl, devices = pyopencl(), _all_devices()
     chosen = [pair for pair in devices if name.lower() in f"{pair[0].name}: {pair[1].name}".lower()]
     if not chosen:
         known = "; ".join(opencl_devices())
@@ -110,7 +110,7 @@ def _queue(context: Any) -> Any:  # noqa: ANN401  pyopencl's
     return cl.CommandQueue(context, properties=cl.command_queue_properties.PROFILING_ENABLE)
 
 
-def _found() -> list[tuple[Any, Any]]:
+def _all_devices() -> list[tuple[Any, Any]]:
     """The platforms and their devices."""
     cl = pyopencl()
     try:

@@ -256,7 +256,7 @@ def thread_limit(where: str, count: int) -> int:
     """A limit of threads as a Python integer.
 
     Raises:
-        NativeError: it is no integer from 0 to MAX_THREADS.
+        NativeError: it is not an integer from 0 to MAX_THREADS.
     """
     if not is_int(count) or not 0 <= count <= MAX_THREADS:
         raise NativeError(f"{where} must be an integer from 0 to {MAX_THREADS}, got {count!r}")

@@ -55,8 +55,8 @@ class _Stub:
 class ElfLayout:
     """Where everything of an object lies, as offsets in its image of `nbytes` bytes.
 
-    `shared` are the symbols that the object defines but takes from elsewhere. `externals` are the
-    symbols whose addresses `image` needs.
+    `shared` are the symbols that the object defines but takes from another object. `externals` are
+    the symbols whose addresses `image` needs.
     """
 
     elf: ElfObject

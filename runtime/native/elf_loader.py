@@ -33,7 +33,7 @@ class LoadedElf:
 
 @dataclass(eq=False)
 class ElfLoader:
-    """Loads objects; `shared` names symbols of which the first definition serves all objects.
+    """Loads objects; `shared` names symbols whose first definition serves all objects.
 
     `definitions` has addresses of those that exist already.
     """
@@ -97,7 +97,7 @@ def _mapped(layout: ElfLayout, addresses: Mapping[str, int]) -> mmap.mmap:
 
 
 def _flush_instructions(start: int, end: int, where: str) -> None:
-    """Makes written code visible to instruction fetch, which is no part of x86's caches' work."""
+    """Makes written code visible to instruction fetch, which is not part of x86's caches' work."""
     if platform.machine() == "x86_64":
         return
     flush = _function(_FLUSH)

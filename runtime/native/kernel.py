@@ -173,7 +173,7 @@ def load(built: NativeObject) -> Kernel:
     """Load an object that was compiled for this machine.
 
     Raises:
-        NativeError: it is no NativeObject, or this machine cannot run code for its target.
+        NativeError: it is not a NativeObject, or this machine cannot run code for its target.
     """
     from vdla.compiler.codegen.llvm import NativeObject
     from vdla.compiler.target import host

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a graph, each of whose nodes is one step, to an artifact: kernels, constants, memory.
+"""Builds an artifact from a graph with one step for each node: kernels, constants, memory.
 
-The simulator times programs. Its event loop must be compiled first, which takes seconds where no
-run has left it on disk, so that begins before there is a program, and a program is verified before
-it waits for that.
+The simulator times programs. Its event loop must be compiled first, which takes seconds unless it
+is cached on disk. Its compilation therefore starts before the first program is made, and programs
+are verified meanwhile.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def build_artifact(
 
 
 def _with_copied_constants(graph: Graph) -> Graph:
-    """The graph whose outputs are no constants, as these may depend on the extents."""
+    """The graph whose outputs are not constants, as these may depend on the extents."""
     names = {name: fresh_name(graph, f"{name}_constant") for name in graph.outputs if name in graph.constants}
     constants = {names.get(name, name): value for name, value in graph.constants.items()}
     types = {**graph.types, **{fresh: graph.types[name] for name, fresh in names.items()}}

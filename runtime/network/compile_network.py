@@ -81,17 +81,17 @@ def compile_network(
 
     `target` is a configuration or a preset, or a CPU; `cpu` is what runs the operators that the
     machine does not: a target, its name, or "board" for the CPU beside a preset on its board; by
-    default this one. `shapes` has the shapes of inputs, {"x": (1, 3, 48, 192)}, or that of the only
-    one; `extents` gives numbers to symbols in them, {"batch": 1}. Several shapes of an input, or
-    several numbers, {"batch": (1, 8)}, make a plan for each, and a run takes that of the shapes of
-    its inputs. Where extents stay open, the model compiles a plan at the first run of new shapes.
-    `calibration` has inputs, with which a float model is quantised by `method`, by default "mse",
-    but for the nodes that `keep_float` names (see `vdla.quantise`); extents that stay open have a
-    plan for the shape of the data.
+    default this one. `shapes` has the shapes of inputs, {"x": (1, 3, 48, 192)}, or the shape of the
+    only input; `extents` gives numbers to symbols in them, {"batch": 1}. Several shapes of an
+    input, or several numbers, {"batch": (1, 8)}, make a plan for each, and a run uses the plan for
+    the shapes of its inputs. Where extents stay open, the model compiles a plan at the first run
+    with new shapes. `calibration` has inputs, with which a float model is quantised by `method`, by
+    default "mse", except for the nodes that `keep_float` names (see `vdla.quantise`); extents that
+    stay open have a plan for the shape of the data.
 
-    With `gpu`, such as "opencl" or "opencl:NAME", a GPU runs what it is cheaper on by modelled
-    rates, copies between the memories included. The target "opencl" is that GPU and `cpu`: all
-    that has a kernel runs on the GPU, without a choice by cost.
+    With `gpu`, such as "opencl" or "opencl:NAME", a GPU runs the nodes that are cheaper on it by
+    modelled rates, copies between the memories included. The target "opencl" is that GPU beside
+    `cpu`: every node with a kernel runs on the GPU, whatever its cost.
 
     `place` names devices, "vdla", "cpu" or "gpu", by the name of a node or of its result, where
     that choice is not wanted. `kernel_points` has the best known schedules of kernels of the CPU by
@@ -314,12 +314,12 @@ def _on_grid(
     decisions: Mapping[str, Decision],
     observe: Observer | None,
 ) -> tuple[Graph, Mapping[str, Decision]]:
-    """The graph with kernels of the GPU; why the nodes `own` of the model are where they are."""
+    """The graph with kernels of the GPU; why the nodes `names` of the model are where they are."""
     result: dict[str, Decision] = {}
 
     def place(graph: Graph) -> Graph:
         made, why = on_grid.place(graph, names)
-        result.update((name, reasons) for name, reasons in why.items() if name in names)
+        result.update((name, decision) for name, decision in why.items() if name in names)
         return made
 
     placed = run_passes(graph, (GraphPass("gpu", place),), observe)

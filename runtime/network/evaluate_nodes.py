@@ -63,8 +63,8 @@ def evaluate_node(
 ) -> tuple[Value, ...]:
     """The results of a node without bodies; `constant` says which inputs never change.
 
-    `types` are those of the results, and `input_types` those of the inputs, as far as they are
-    known; they say which images are in blocks of channels.
+    `types` are those of the results, and `input_types` those of the inputs, where known; they say
+    which images are in blocks of channels.
 
     Raises:
         EvaluationError: nothing evaluates the node on these inputs.

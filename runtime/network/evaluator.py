@@ -106,7 +106,7 @@ def _row(graph: Graph, name: str) -> tuple[tuple[int, ...], str]:
     """Shape and element type of a value, unknown extents 0."""
     kind = graph.types.get(name)
     if not isinstance(kind, TensorType):
-        raise EvaluationError(f"{graph.name}: {name} must have a known type where there is no iteration, got none")
+        raise EvaluationError(f"{graph.name}: {name} must have a known type for a loop without iterations, got none")
     return tuple(extent if isinstance(extent, int) else 0 for extent in kind.shape or ()), kind.dtype
 
 

@@ -57,7 +57,7 @@ class GridKernelTable:
         return self._index[key], made
 
     def part(self) -> GridPart | None:
-        """All functions, for the device; None if there are none."""
+        """All functions, for the device, or None."""
         return GridPart(self.target, tuple(self._codes)) if self._codes else None
 
 

@@ -94,8 +94,7 @@ def node_kernel(
     """The kernel of a node for its inputs; `constant` says which of them never change.
 
     `input_types` say which inputs are images in blocks of channels, `types` are those of the
-    results, as far as they are known. If `interpreted`, NumPy computes the expression in place of
-    machine code.
+    results, where known. If `interpreted`, NumPy computes the expression in place of machine code.
 
     Raises:
         DeclinedError: the node has no tensor expression for these inputs.

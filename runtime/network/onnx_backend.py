@@ -78,7 +78,7 @@ class OnnxBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether models run there."""
+        """Whether models run on the device."""
         return device.partition(":")[0] == "CPU"
 
 

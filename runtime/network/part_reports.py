@@ -90,7 +90,7 @@ def parts_of_concatenations(joined: Mapping[str, Node], exact: Runs, runs: Runs)
 
 @dataclass(slots=True)
 class _Channels:
-    """Signal and noise for each index of one axis, of so many elements each."""
+    """Signal and noise for each index of one axis, each over `elements` elements."""
 
     signal: Array = field(default_factory=lambda: np.zeros(1))
     noise: Array = field(default_factory=lambda: np.zeros(1))

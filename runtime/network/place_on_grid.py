@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes of a network on a GPU: which can run there, which do, and the kernels that they form.
+"""The nodes of a network on a GPU: which can run on it, which do, and the kernels that they form.
 
-What the device cannot run after all, as its kernel cannot be written, goes to the CPU, and the
-rest is placed anew.
+A node whose kernel turns out to be impossible to generate goes to the CPU, and the others are
+placed again.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ class GridChoices:
     def place(self, graph: Graph, names: Set[str] | None = None) -> tuple[Graph, Mapping[str, Decision]]:
         """The graph with the kernels of the GPU as nodes, and the decisions by first results.
 
-        `own` are the first results of the nodes that may run there, by default all.
+        `names` are the first results of the nodes that may run on the GPU, by default all.
 
         Raises:
-            ModelError: a node that was named for the GPU and cannot run there.
+            ModelError: a node that was named for the GPU and cannot run on it.
         """
         reasons = self._reasons(graph, names)
         while True:
@@ -69,7 +69,7 @@ class GridChoices:
         return result
 
     def _check(self, graph: Graph, reasons: Mapping[str, str]) -> None:
-        """Refuse nodes that were named for the GPU and are elsewhere."""
+        """Refuse nodes that were named for the GPU and cannot run on it."""
         for node in graph.nodes:
             if "gpu" in (self.forced.get(node.name), self.forced.get(node.outputs[0])) and node.outputs[0] in reasons:
                 raise ModelError(f"compile: on the GPU {node.label} must {reasons[node.outputs[0]]}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a graph, each of whose nodes is one step, to a plan; bodies become plans within it."""
+"""Builds a plan from a graph with one step for each node; bodies become plans inside it."""
 
 from __future__ import annotations
 

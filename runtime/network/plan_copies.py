@@ -87,7 +87,9 @@ class _Planning:
             self._copy(source, self.made[source], source, "the CPU")
 
     def to_device(self, name: str) -> str:
-        """Have a value in the memory of the GPU; its name there."""
+        """Copies a value to the memory of the GPU unless it is in it; returns its name in that
+        memory.
+        """
         source = self.sources.get(name, name)
         if source not in self.made:
             self._copy(source, source, self._new(source), "the GPU")

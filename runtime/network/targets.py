@@ -60,7 +60,7 @@ def shape_sets(extents: Extents | None, shapes: Shapes | None) -> list[ShapeSet]
     """What each plan is for: every combination of the numbers of symbols, for each set of shapes.
 
     Raises:
-        ModelError: numbers that are no integers from 0, a number or a set twice, or too many sets.
+        ModelError: numbers that are not integers from 0, a number or a set twice, or too many sets.
     """
     numbers = {name: _numbers(name, given) for name, given in (extents or {}).items()}
     given = _sets_of_shapes(shapes)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images in blocks of channels, [N, C / lanes, H, W, lanes]: any operator by that of plain images.
 
-Padding channels are zero here; kernels may leave any values there.
+Padding channels are zero here; kernels may leave any values in them.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ _NAN = object()  # the key of every NaN
 
 
 def _given(attributes: Attributes, *names: str) -> Any:  # noqa: ANN401  an attribute of any type
-    """The value of the one of several attributes that the node has, None without."""
+    """The value of the first of `names` that the node has as an attribute, or None."""
     return next((attributes[name] for name in names if name in attributes), None)
 
 

@@ -31,7 +31,7 @@ def _linear_regressor(attributes: Attributes, x: Array) -> tuple[Array]:
 
 
 def _linear_classifier(attributes: Attributes, x: Array) -> tuple[Array, Array]:
-    """One score of two classes is that of the second; the first has what is left."""
+    """A single score is that of the second of two classes; the first class has the complement."""
     labels = attributes.get("classlabels_strings") or attributes.get("classlabels_ints") or ()
     count = len(attributes["coefficients"]) // _rows(x).shape[1]
     transform = attributes.get("post_transform", "NONE")

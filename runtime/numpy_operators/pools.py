@@ -68,7 +68,7 @@ def _global_lp_pool(attributes: Attributes, x: Array) -> Array:
 
 
 def _max_unpool(attributes: Attributes, x: Array, indices: Array, shape: Array | None = None) -> tuple[Array]:
-    """The elements at their positions in the unpooled tensor, zeros elsewhere."""
+    """The elements at their positions in the unpooled tensor, zeros in between."""
     rank = x.ndim - 2
     kernel, strides = attributes["kernel_shape"], attributes.get("strides", (1,) * rank)
     pads = attributes.get("pads", (0,) * (2 * rank))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random operators. A seed repeats the values; without one they differ at every call.
 
-ONNX does not define the generator. `RandomState` is the one that NumPy never changes, so that equal
-seeds give equal values with every version of it.
+ONNX does not define the generator. `RandomState` is the generator that NumPy keeps unchanged, so
+that a seed gives the same values with every version of NumPy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from vdla.runtime.numpy_operators.function import Array, Attributes, Function
 
 
 def _generator(attributes: Attributes) -> np.random.RandomState:
-    """The generator of a node; a seed that is no whole number counts by its bits."""
+    """The generator of a node; a seed that is not a whole number counts by its bits."""
     seed = attributes.get("seed")
     if seed is None:
         return np.random.RandomState()

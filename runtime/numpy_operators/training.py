@@ -17,7 +17,7 @@ from vdla.runtime.numpy_operators.normalisations import log_softmax
 _Step = Callable[[Attributes, Array, Array, Sequence[Array]], Sequence[Array]]
 
 
-def _each(groups: int, step: _Step) -> Function:
+def _per_tensor(groups: int, step: _Step) -> Function:
     """A step for each tensor; results are grouped as the inputs are, without gradients."""
 
     def operator(attributes: Attributes, rate: Array, count: Array, *tensors: Array) -> tuple[Array, ...]:
@@ -58,9 +58,9 @@ def _momentum(attributes: Attributes, rate: Array, count: Array, tensors: Sequen
 
 _DOMAIN = "ai.onnx.preview.training"
 TRAINING: Mapping[str, Function] = {
-    f"{_DOMAIN}.Adagrad": _each(3, _adagrad),
-    f"{_DOMAIN}.Adam": _each(4, _adam),
-    f"{_DOMAIN}.Momentum": _each(3, _momentum),
+    f"{_DOMAIN}.Adagrad": _per_tensor(3, _adagrad),
+    f"{_DOMAIN}.Adam": _per_tensor(4, _adam),
+    f"{_DOMAIN}.Momentum": _per_tensor(3, _momentum),
 }
 
 

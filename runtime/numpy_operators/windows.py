@@ -25,7 +25,7 @@ from vdla.support.window import Window, window_of
 
 
 def pad_image(window: Window, x: Array, value: float) -> Array:
-    """The image with padding, as far as windows reach."""
+    """The image with padding, up to the last element that a window covers."""
     after = map(max, window.after, window.overhang)
     widths = [(0, 0), (0, 0), *zip(window.before, after, strict=True)]
     return np.pad(x, widths, constant_values=np.asarray(value).astype(x.dtype))

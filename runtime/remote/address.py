@@ -44,7 +44,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the address is of this machine only; a name is not, but for localhost."""
+        """Whether the address is of this machine only; a name is not, except for localhost."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:

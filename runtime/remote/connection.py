@@ -52,7 +52,7 @@ class NotExecuted(RemoteError):
 
 
 class Connection:
-    """A session with a server. Used by one thread at a time, but for `cancel`."""
+    """A session with a server. Used by one thread at a time, except for `cancel`."""
 
     def __init__(
         self, address: Address, credentials: Credentials, hello: Hello, connect_s: float, wait_s: float
@@ -194,7 +194,7 @@ class Connection:
         )
 
     def _withdraw(self, number: int, again: bytes) -> None:
-        """Cancel a batch; the session is lost unless the server tells what became of it."""
+        """Cancels a batch; the session is lost unless the server reports the outcome."""
         self.cancel(number)
         end = time.monotonic() + _CLOSE_S
         self._lost = self._lost or self._unknown(number)

@@ -93,7 +93,7 @@ def _board(where: str, entry: object, folder: Path) -> FarmBoard:
 
 
 def farm_status(boards: Sequence[FarmBoard]) -> list[BoardStatus | RemoteError]:
-    """The status of every board, asked at the same time, or why there is none."""
+    """The status of every board, or why it has none to report; all are asked at the same time."""
 
     def ask(board: FarmBoard) -> BoardStatus | RemoteError:
         try:

@@ -223,7 +223,7 @@ class RemoteDevice:
         return self._hashes[program]
 
     def _reads(self, program: Program, places: Mapping[str, int]) -> list[Operation]:
-        """Outputs that come along with the result, as far as they fit a message."""
+        """Outputs sent along with the result where they fit into a message."""
         reads: list[Operation] = []
         room = self._chunk_bytes
         for tensor in program.tensors:

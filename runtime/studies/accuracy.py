@@ -42,7 +42,7 @@ class OutputErrors:
 
 @dataclass(frozen=True, slots=True)
 class NetworkAccuracy:
-    """Errors before and after on so many `samples`, and how many of the network's layers have
+    """Errors before and after on `samples` samples, and how many of the network's layers have
     weights of the extension's type, of all that have weights.
     """
 

@@ -20,8 +20,8 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class AddedArea:
-    """What is added on a part, or None and why it is not known. `excess` says of which resources
-    the machine with the extension takes more than the part has.
+    """What is added on a part, or None and why it is not known. `excess` lists the resources that
+    the part has too few of for the machine with the extension.
     """
 
     usage: Usage | None

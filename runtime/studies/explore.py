@@ -61,7 +61,7 @@ class SweepTask:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def cycles(self, point: Point) -> float:
-        """The cycles of all layers on a machine, each as often as it is there.
+        """The cycles of all layers on a machine, each times its count in the network.
 
         Raises:
             Error: the machine cannot run a layer.
@@ -74,7 +74,7 @@ class SweepTask:
         return point
 
     def build(self, point: Point) -> Built:
-        """As `TuningTask`; a machine is no program."""
+        """As `TuningTask`; a machine is not a program."""
         raise ExploreError(f"explore {self.name}: a point must be measured by MachineMeasurer, got {dict(point)}")
 
     draft = build

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from vdla.runtime.studies.layers import OperandTypes
 
 _RESULTS, _SUMS = 32, 32  # rows of weights and of activations: 1,024 sums
-_MOST_TERMS = 1024  # of a longer sum, so many are drawn: the relative error does not depend on them
+_MOST_TERMS = 1024  # terms drawn of a longer sum: the relative error does not depend on their number
 
 Floats = NDArray[np.float64]
 

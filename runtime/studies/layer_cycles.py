@@ -27,7 +27,7 @@ _FOLDERS = ("compiler", "hardware", "runtime", "simulator")
 
 
 def kept(job: MeasureJob) -> LayerOutcome | None:
-    """The outcome of an earlier run; None if there is none or its file is damaged."""
+    """The outcome of an earlier run; None if its file is missing or damaged."""
     try:
         return LayerOutcome.from_dict(json.loads(_path(job).read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):
@@ -71,7 +71,7 @@ def toolkit_digest(*more: str) -> str:
 def layer_cycles(layer: EvaluatedLayer, config: Config, sources: Sequence[str] = ()) -> int:
     """Cycles of a layer: of its plain program, or of one that uses an extension of the machine.
 
-    Programs are compared with what the host lays out, which is no part of the result.
+    Programs are compared with what the host lays out, which is not part of the result.
 
     Raises:
         EvaluateError: the machine cannot run the layer.

@@ -57,7 +57,7 @@ class LayerCost:
 
 @dataclass(frozen=True, slots=True)
 class LayerOutcome:
-    """A cost, or the first reason why there is none."""
+    """The cost of a layer, or the first reason why the machine cannot run it."""
 
     cost: LayerCost | None
     reason: str = ""
@@ -77,8 +77,8 @@ class LayerOutcome:
 class MeasureJob:
     """A layer, a machine, and the `sources` of the machine's extensions, for other processes.
 
-    With `names`, only mappings count that use one of these extensions. `trials` of 0 are none.
-    `written` has what authors of extensions give for the layer.
+    With `names`, only mappings count that use one of these extensions. With 0 `trials`, the layer
+    is not tuned. `written` has what authors of extensions give for the layer.
     """
 
     name: str
@@ -171,11 +171,11 @@ def _load(source: str) -> None:
 
 
 def _first(job: MeasureJob) -> tuple[MappedOperator, float]:
-    """The mapping that is chosen without trials, and the share of terms that are needed: in a
-    mapping that moves windows over the input, padding can be told from it.
+    """The mapping that is chosen without trials, and the share of terms that are not padding: a
+    mapping that moves windows over the input tells which terms are.
 
     Raises:
-        MapError: there is none, with the first reason.
+        MapError: no mapping is legal, with the first reason.
     """
     from vdla.runtime.tune.mapping import explore_mappings
 

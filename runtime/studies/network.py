@@ -46,13 +46,15 @@ class LayerRecord:
 _CONVOLUTIONS = ("Conv", "ConvInteger", "QLinearConv", "vdla.QConv")
 _PRODUCTS = ("Gemm", "MatMul", "MatMulInteger", "QLinearMatMul", "vdla.QDense", "vdla.QMatMul")
 _TRANSPOSED = ("ConvTranspose", "vdla.QConvTranspose")
-_WEIGHT_OF = {"QLinearConv": 3, "QLinearMatMul": 3}  # the input that has the weights, elsewhere 1
+_WEIGHT_OF = {"QLinearConv": 3, "QLinearMatMul": 3}  # the input that has the weights; 1 for all others
 
-_Found = tuple[str, str, dict[str, Any]]  # a layer for people, its definition, the options of that
+_NetworkLayer = tuple[str, str, dict[str, Any]]  # name in tables, definition, its options
 
 
 def records_of(model: onnx.ModelProto | bytes | str | Path) -> list[LayerRecord]:
-    """The layers of a model, by kernel and channels; OnnxError, UnsupportedError if it is none."""
+    """The layers of a model, by kernel and channels; OnnxError, UnsupportedError if it is not a
+    valid model.
+    """
     graph = run_passes(import_network(model), PREPARATION, None)
     every = [_layer(graph, node) for node in _nodes(graph)]
     known = [item for item in every if item is not None]
@@ -61,7 +63,7 @@ def records_of(model: onnx.ModelProto | bytes | str | Path) -> list[LayerRecord]
 
 
 def record_name(graph: Graph, node: Node) -> str | None:
-    """The name of the layer that a node of a float network is; None if it is none."""
+    """The name of the layer that a node of a float network forms, or None."""
     layer = _layer(graph, node) if node in _nodes(graph) else None
     return None if layer is None else layer[0]
 
@@ -70,7 +72,7 @@ def _nodes(graph: Graph) -> Iterator[Node]:
     return (node for node in graph.nodes if node.op in (*_CONVOLUTIONS, *_PRODUCTS, *_TRANSPOSED))
 
 
-def _layer(graph: Graph, node: Node) -> _Found | None:
+def _layer(graph: Graph, node: Node) -> _NetworkLayer | None:
     """The definition of a node; None where an extent is unknown."""
     weight = node.inputs[_WEIGHT_OF.get(node.op, 1)]
     x, w, y = (_extents(graph, name) for name in (node.inputs[0], weight, node.outputs[0]))
@@ -84,7 +86,7 @@ def _extents(graph: Graph, name: str) -> tuple[int, ...]:
     return kind.extents if isinstance(kind, TensorType) and kind.static else ()
 
 
-def _convolution(node: Node, x: tuple[int, ...], w: tuple[int, ...]) -> _Found:
+def _convolution(node: Node, x: tuple[int, ...], w: tuple[int, ...]) -> _NetworkLayer:
     groups, axes = int(node.attributes.get("group", 1)), len(x) - 2
     options: dict[str, Any] = {"batch": x[0], "size": x[2:], "kernel": w[2:], "raw": False}
     for option, attribute in (("strides", "strides"), ("pads", "pads"), ("dilations", "dilations")):
@@ -104,7 +106,7 @@ def _convolution(node: Node, x: tuple[int, ...], w: tuple[int, ...]) -> _Found:
     return name, "convolution", {**options, "in_channels": x[1], "out_channels": w[0], "groups": groups}
 
 
-def _product(node: Node, x: tuple[int, ...], w: tuple[int, ...], y: Sequence[int]) -> _Found:
+def _product(node: Node, x: tuple[int, ...], w: tuple[int, ...], y: Sequence[int]) -> _NetworkLayer:
     """A product of a matrix with weights, or of several pairs of matrices."""
     depth, columns = (x[0] if node.attributes.get("transA", 0) else x[-1]), y[-1]
     if len(w) <= 2:

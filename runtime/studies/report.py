@@ -47,7 +47,7 @@ class Point:
         return (self.bytes_read + self.bytes_written) / self.cycles
 
     def bound(self, steps_a_cycle: float, config: Config) -> Bound:
-        """The bound on a machine of so many steps a cycle."""
+        """The bound on a machine of `steps_a_cycle`."""
         limits = {
             "compute": self.steps / steps_a_cycle,
             "reads": self.bytes_read / config.peak_bytes_per_cycle,
@@ -63,7 +63,7 @@ def point_of(steps: float, measurement: LayerCost) -> Point:
 
 
 def network_point(verdict: ExtensionVerdict, after: bool) -> Point | None:
-    """The point of all layers that both machines run; None where there is none."""
+    """The point of all layers that both machines run, or None."""
     if not verdict.compared:
         return None
     return Point(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verdict on an extension: every layer on the plain machine and on the one that has it.
+"""The verdict on an extension: every layer on the machine without it and on the machine with it.
 
 A layer keeps the program of the plain machine where the extension does not apply or does not help,
-so a machine is never judged by a use that nobody would make of it.
+so that no verdict counts a use that slows a layer down.
 """
 
 from __future__ import annotations
@@ -171,10 +171,10 @@ def evaluate(
     """The verdict on an extension, given as `vdla.extend` takes it.
 
     `layers` are names of the table of workloads, such as "C2" or "D1-D9", definitions, or tensors.
-    `config` may have extensions already: those of `beside`, which both machines have. `trials`
-    tunes both machines alike, each layer with so many. `workers` processes help this one. The area
-    on `part`, by default that of the preset's board, is known from an earlier run, unless
-    `synthesise` asks for it. Outcomes are kept, so that the same question is answered at once.
+    `config` may have extensions already: those of `beside`, which both machines have. Each layer is
+    tuned with `trials` trials on both machines. `workers` processes help this one. The area on
+    `part`, by default that of the preset's board, is known from an earlier run, unless `synthesise`
+    asks for it. Outcomes are kept, so that the same question is answered at once.
 
     Raises:
         EvaluateError: no layers, or the program of an extension does not compute a layer.

@@ -62,7 +62,7 @@ def _elements(tensor: te.Tensor, terms: int, rng: np.random.Generator) -> Array:
 
 
 def _scales(shape: Sequence[int], terms: int, rng: np.random.Generator) -> Array:
-    """Multipliers for sums of so many products of two random bytes."""
+    """Multipliers for sums of `terms` products of two random bytes."""
     product = (256**2 - 1) / 12  # of their standard deviations
     spread = sqrt(terms) * product
     mult = rng.integers(1 << 22, 1 << 24, shape)
@@ -147,7 +147,7 @@ def _written(extension: Extension, layer: Definition, config: Config) -> Written
 
 
 def _require_known(rule: str, used: Iterable[te.Tensor], known: Sequence[te.Tensor | ProgramTensor]) -> None:
-    """ExtensionError where a tensor is none of those that have arrays."""
+    """ExtensionError where a tensor is not among those that have arrays."""
     choices = [_described(item) for item in known]
     for tensor in used:
         if (text := _described(tensor)) not in choices:

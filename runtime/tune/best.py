@@ -52,7 +52,7 @@ class TunedSchedules:
         """Of a log, a folder of logs, or `shipped`.
 
         Raises:
-            TuningError: a file cannot be read, has another version or is no log.
+            TuningError: a file cannot be read, has another version or is not a log.
         """
         if isinstance(source, TunedSchedules):
             return source
@@ -121,7 +121,7 @@ class TunedSchedules:
         return None
 
     def mapped(self, output: te.Tensor, config: Config, name: str = "") -> MappedOperator | None:
-        """The best known mapping of a plain expression, with its tiles; None if there is none."""
+        """The best known mapping of a plain expression, with its tiles, or None."""
         task = expression_task(output, config, name)
         trial = self.best(task.key)
         if trial is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a tuned kernel is faster than the default schedule, measured anew.
+"""Whether a tuned kernel is faster than the default schedule in a new measurement.
 
 The least of many noisy costs is too low. So the first schedules of a run are measured again, in
 turns with the default one, in a process of their own, and the fastest of them in another. One is

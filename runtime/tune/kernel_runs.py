@@ -142,7 +142,9 @@ class _KernelRun:
     make_workers: MakeWorkers
 
     def tuned(self, show: Show) -> TunedKernel:
-        """Try schedules, then measure the best again unless the log has what came of that."""
+        """Tries schedules, then measures the best again unless the log already has that
+        measurement.
+        """
         task, options = self.kernel.task, self.options
         run = TaskRun(task.key, task.name, task.target.cpu, task.space.name, options.search, options.seed)
         prior = () if options.prior is None else prior_of(task, options.prior)

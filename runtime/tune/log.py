@@ -140,7 +140,7 @@ def read_logs(*paths: str | Path) -> TrialIndex:
     """The trials of log files; a folder stands for its files that end in `.jsonl`.
 
     Raises:
-        TuningError: a file cannot be read, has another version or is no log.
+        TuningError: a file cannot be read, has another version or is not a log.
     """
     entries: list[LoggedTrial] = []
     for path in map(Path, paths):
@@ -157,7 +157,7 @@ def _content(path: Path) -> bytes:
 
 
 def _entries(path: Path, content: bytes) -> Iterator[LoggedTrial]:
-    """The lines of a log but for a torn last one."""
+    """The lines of a log except for a torn last one."""
     whole = content[: content.rfind(b"\n") + 1]
     for number, line in enumerate(whole.splitlines(), 1):
         yield _entry(f"{path}: line {number}", line)
@@ -224,7 +224,7 @@ class TuningLog:
 
     def _existing(self) -> list[LoggedTrial]:
         content = _content(self.path)
-        entries = list(_entries(self.path, content))  # refuses what is no log, before a byte is cut off
+        entries = list(_entries(self.path, content))  # refuses what is not a log, before a byte is cut off
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             os.ftruncate(self._file, whole)

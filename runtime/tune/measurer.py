@@ -49,7 +49,7 @@ class HeldDevice:
             raise
 
     def close(self) -> None:
-        """Closes the device, if one is open; one that is gone already is no error."""
+        """Closes the device, if one is open; one that is gone already is not an error."""
         device, self._device = self._device, None
         if device is not None:
             with suppress(Error):

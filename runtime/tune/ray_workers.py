@@ -48,10 +48,11 @@ class _Call:
 class RayWorkers:
     """Actors of a cluster: `ray` starts one here or joins $RAY_ADDRESS, `ray://HOST:PORT` joins.
 
-    By default as many as the cluster has processors.
+    By default, there is an actor for each processor of the cluster.
 
     Raises:
-        TuningError: the address is none, Ray is not installed, or the cluster cannot be reached.
+        TuningError: the address is malformed, Ray is not installed, or the cluster cannot be
+        reached.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tuning loop: a search proposes points, workers measure them, a log keeps every trial.
 
-The search is told whole batches in the order of its proposals, one batch behind what it proposes.
-So the same seed gives the same run whatever the number of workers and their speed, and a run whose
-trials a log has is repeated from the log, without measuring.
+The search receives the costs of whole batches in the order of its proposals, one batch behind what
+it proposes. So the same seed gives the same run whatever the number of workers and their speed, and
+a run whose trials a log has is repeated from the log, without measuring.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def trial_of(measurer: Measurer, task: TuningTask, point: Point) -> Trial:
         cost, error = float(measurer.measure(task, point)), ""
     except Error as failure:
         cost, error = math.inf, str(failure)
-    except Exception as failure:  # a defect, as far as one can tell of this point only
+    except Exception as failure:  # probably a defect of this point alone
         cost, error = math.inf, f"{type(failure).__name__}: {failure}"
     return Trial(point, cost, measurer.unit, error, time.perf_counter() - start)
 
@@ -241,7 +241,7 @@ class LocalWorkers:
             self._trials.put((work[0], trial))
 
     def _ready(self, place: int) -> str:
-        """Have a process that can measure the task; why there is none, or empty."""
+        """Starts a process that can measure the task; returns why that is impossible, or ""."""
         error: BaseException | None = None
         for _ in range(2):  # the process of the last task may have been killed since
             process = self._processes.get(place) or self._start(place)

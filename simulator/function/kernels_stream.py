@@ -117,11 +117,11 @@ def _load(
         return False
     if buffer == _INP:
         _load_entries(row, entry_bytes, limits, dram, inp8)
-        blocks = entry_bytes // limits[_BLOCK_IN]
+        entry_blocks = entry_bytes // limits[_BLOCK_IN]
         if limits[_BLOCK_IN] == _COMMON_LANES:
-            _sum_entries(inp, offsets, first * blocks, count * blocks, _COMMON_LANES)
+            _sum_entries(inp, offsets, first * entry_blocks, count * entry_blocks, _COMMON_LANES)
         else:
-            _sum_entries(inp, offsets, first * blocks, count * blocks, limits[_BLOCK_IN])
+            _sum_entries(inp, offsets, first * entry_blocks, count * entry_blocks, limits[_BLOCK_IN])
     elif buffer == _WGT:
         _load_entries(row, entry_bytes, limits, dram, wgt8)
         _interleave(words, tiles, first, count, limits)

@@ -22,7 +22,7 @@ from vdla.simulator.verify.verdict import Finding
 from vdla.support.arrays import Bools, Ints
 
 _MOST_PAIRS = 1 << 20
-"""Pairs of an access and a part that are in memory at once, but for those of a single access."""
+"""Pairs of an access and a part that are in memory at once, except for those of a single access."""
 _MOST_CLASSES = 1 << 12
 """Classes of instructions above which the walks take less time."""
 _NONE = -1
@@ -201,7 +201,7 @@ class _Order:
 
 
 # --- alike instructions ---------------------------------------------------------------------------
-# Classes of instructions that are alike: equal but for their bases and token bits.
+# Classes of instructions that are alike: equal except for their bases and token bits.
 #
 # The accesses of a class have one shape, and its bounds follow from the largest value of each base.
 

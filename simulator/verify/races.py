@@ -184,7 +184,7 @@ _HAZARDS = {(True, False): "read after write", (False, True): "write after read"
 
 
 def incomplete(output: str, done: int, beats: int) -> Finding:
-    """The warning about an output of which only `done` beats are written."""
+    """The warning about an output with only `done` beats written."""
     text = f"output {output} must be written completely, got {done} of {beats} beats"
     return Finding(kind=Kind.UNINITIALISED, message=text)
 

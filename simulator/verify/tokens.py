@@ -40,7 +40,7 @@ class Wait:
 class TokenRun:
     """`order`: the instructions in an order in which they can run. `clocks[k][unit]`: the last
     instruction of `unit` that has certainly ended when k starts. `waits` says why the run stopped,
-    `tokens` what is left in each queue and `last_push` which instruction pushed to it last.
+    `tokens` how many remain in each queue and `last_push` which instruction pushed to it last.
     """
 
     order: list[int]
@@ -82,7 +82,9 @@ class _Run:
         self.last_push = [NEVER] * len(QUEUES)
 
     def step(self) -> bool:
-        """Dispatch what fits, then advance each unit as far as it goes; whether anything moved."""
+        """Dispatches what fits, then advances each unit as far as possible; returns whether
+        anything moved.
+        """
         moved = self._dispatch()
         for unit in range(UNITS):
             while self._advance(unit):

@@ -63,7 +63,10 @@ def test_errors_name_tensor_rule_and_value():
     assert message(lambda: simulate(program, arrays, mode="fast")) == (
         "simulate: mode must be one of function, timing, both, got fast"
     )
-    assert message(lambda: simulate(program, {})) == f"program {name}: inputs must include inp, got none"
+    assert message(lambda: simulate(program, {})) == (
+        f"program {name}: inputs must include inp, got none; "
+        f"add an array int8{list(program.tensor('inp').shape)} of that name"
+    )
     assert message(with_(other=np.zeros(1))) == f"program {name}: inputs must be of inp, wgt, scl, got other"
     assert message(with_(inp=[1])) == "tensor inp: value must be a numpy array, got list"
     assert message(with_(inp=np.zeros((1, 2), np.int8))) == (

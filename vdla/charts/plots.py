@@ -34,7 +34,7 @@ Link = tuple[ChartPoint, ChartPoint]
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """The limit of a machine: the slope of so many bytes a cycle up to `ridge`, then the peak."""
+    """The limit of a machine: a slope of `bytes_a_cycle` up to `ridge`, then the peak."""
 
     peak_gops: float
     ridge: float

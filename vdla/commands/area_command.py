@@ -129,4 +129,4 @@ def _cells(usage: Usage, names: list[str]) -> list[str]:
 
 
 def _share(used: float, available: int) -> str:
-    return f"{100 * used / available:.1f} %" if available else ("-" if used == 0 else "none there")
+    return f"{100 * used / available:.1f} %" if available else ("-" if used == 0 else "none on it")

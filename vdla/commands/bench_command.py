@@ -124,7 +124,9 @@ def _descriptions() -> dict[str, str]:
 
 
 def _sources() -> dict[str, Traversable]:
-    """name: the file of a module, or `benchmark.py` of a folder; a folder without it is none."""
+    """name: the file of a module, or `benchmark.py` of a folder; a folder without that file is not
+    a benchmark.
+    """
     sources = {}
     for entry in sorted(files("vdla.benchmarks").iterdir(), key=attrgetter("name")):
         source = entry if entry.name.endswith(".py") else entry.joinpath("benchmark.py")

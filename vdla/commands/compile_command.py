@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--threads N": "at most N virtual threads (default 2); of a model, threads that --tuned is for",
             "-o --output FILE": "the file (default: OPERATOR.vdla, MODEL.vdla)",
             "--tuned LOG": "use the best schedules in a log of vdla tune, or in the shipped log",
-            "--schedule FILE": "write the scheduled loop nest as text there",
+            "--schedule FILE": "write the scheduled loop nest to FILE as text",
         },
     )
     add_machine_arguments(parser, "--preset")  # --target may be a CPU or GPU as well

@@ -150,7 +150,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--trace FILE": "the Perfetto trace (default: demo.trace.json)",
-            "--html FILE": "write a page with roofline and timeline there",
+            "--html FILE": "write a page with roofline and timeline to FILE",
             "--seed SEED = 0": "seed of the random data (default 0)",
         },
     )

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         {
-            "-o --output FILE": "write there instead of standard output",
+            "-o --output FILE": "write to FILE instead of standard output",
             "--numbers": "number the instructions, as verdicts and traces do",
         },
     )

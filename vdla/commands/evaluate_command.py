@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--part NAME": "the FPGA (default that of the preset's board)",
             "--area": "synthesise, about a minute for each machine",
             "--all": "show every reason",
-            "--html FILE": "write a page with tables and roofline there",
+            "--html FILE": "write a page with tables and roofline to FILE",
             "--picture FILE": "draw the roofline, as .svg or .png",
             "--json": "write JSON to FILE, or to standard output in place of tables",
         },

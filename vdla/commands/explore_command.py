@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--seed SEED = 0": "seed of the search (default 0)",
-            f"--log FILE = {LOG}": f"append every machine there ({LOG})",
+            f"--log FILE = {LOG}": f"append every machine to FILE ({LOG})",
         },
     )
     add_worker_arguments(parser, TIMEOUT_S)
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--all": "show every machine and every reason",
-            "--html FILE": "write a page with table and picture there",
+            "--html FILE": "write a page with table and picture to FILE",
             "--picture FILE": "draw speed against area, as .svg or .png",
             "--json": "write JSON to FILE, or to standard output in place of tables",
         },
@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def sweep_of(words: Sequence[str]) -> dict[str, list[Any]]:
-    """The values of each field; integers, but for extensions."""
+    """The values of each field; integers, except for extensions."""
     values: dict[str, list[Any]] = {}
     for word in words:
         name, text = key_and_value("--sweep", word)

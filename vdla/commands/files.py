@@ -51,7 +51,9 @@ def make_folder(path: Path) -> None:
 
 
 def require_folder(command: str, option: str, path: Path) -> None:
-    """Refuse an output file that is a folder or has none, before the work starts."""
+    """Refuse an output file that is a folder, or whose folder does not exist, before the work
+    starts.
+    """
     if path.is_dir():
         raise CommandError(f"{command}: {option} must be a file, got the folder {path}")
     if not path.parent.is_dir():

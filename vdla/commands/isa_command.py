@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--datapath-test DIR": "write a cocotb test of each datapath into this folder",
         },
     )
-    add_options(parser, {"-o --output FILE": "write there instead of standard output"})
+    add_options(parser, {"-o --output FILE": "write to FILE instead of standard output"})
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -68,7 +68,7 @@ def _text(config: Config, arguments: argparse.Namespace) -> str:
 
 
 def _units(config: Config, option: str) -> tuple[PlugInUnit, ...]:
-    """The declarations of a machine, of which an option needs one."""
+    """The declarations of a machine; ends with an error if an option needs one and it has none."""
     from vdla.hardware.generate.datapath_ports import datapath_units
 
     units = datapath_units(config)

@@ -9,7 +9,7 @@ from vdla.commands import CommandError
 
 
 def shapes_of(command: str, settings: Sequence[str]) -> dict[str, list[tuple[int, ...]]] | None:
-    """The shapes in NAME=NxN words by input, "" for one without a name; None if there are none."""
+    """The shapes in words NAME=NxN by input, under "" those without a name; None without words."""
     shapes: dict[str, list[tuple[int, ...]]] = {}
     for setting in settings:
         name, _, text = setting.rpartition("=")

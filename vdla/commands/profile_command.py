@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         {
-            "--html FILE": "write a page with charts there",
+            "--html FILE": "write a page with charts to FILE",
             "--trace FILE": "write a trace for ui.perfetto.dev",
             "--json": "write JSON to FILE, or to standard output in place of tables",
         },

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         {
-            "--output DIR": "write each output as a .npy file there",
+            "--output DIR": "write each output to DIR as a .npy file",
             "--timing-only": "simulate timing only: needs no inputs",
         },
     )

@@ -119,7 +119,7 @@ def _class(kind: str) -> str:
 
 
 def _merged(blocks: Iterable[ChartBlock], least: float) -> list[ChartBlock]:
-    """The blocks; of one kind, those that are short and follow each other at once as one."""
+    """The blocks, where short ones of one kind that follow each other without a gap are one."""
     groups: list[list[ChartBlock]] = []
     for block in blocks:
         last = groups[-1][-1] if groups else None

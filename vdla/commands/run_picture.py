@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as a picture: the schedule's loops and intrinsics, and when the instructions of each run.
+"""A run as a picture: the schedule's loops and intrinsics, and when the instructions of each
+execute.
 
 Every intrinsic of the schedule has a row, with the instructions that it became over the cycles of
-the run. Lines between rows are tokens, from the end of the instruction that sends one to the start
-of the one that waits for it. Below are the same instructions by unit.
+the run. Lines between rows are tokens, from the end of the instruction that pushes one to the start
+of the instruction that pops it. Below are the same instructions by unit.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "quantise a float model, as vdla compile does"
     add_options(parser, {"--calibration FILE...": text}, default=None)
     add_search_arguments(parser)
-    add_options(parser, {f"--log FILE = {LOG}": f"append every trial there ({LOG})"})
+    add_options(parser, {f"--log FILE = {LOG}": f"append every trial to FILE ({LOG})"})
     add_worker_arguments(parser, TIMEOUT_S)
     add_options(
         parser,
@@ -179,7 +179,7 @@ class _Shown:
         self._start: tuple[float, int] | None = None
 
     def __call__(self, progress: TuningProgress) -> None:
-        words = [self._best(progress), self._left(progress)]
+        words = [self._best(progress), self._remaining(progress)]
         self._show(", ".join(filter(None, words)), progress.done, progress.total)
 
     def _best(self, progress: TuningProgress) -> str:
@@ -189,7 +189,7 @@ class _Shown:
         over = "" if limit is None else f", {progress.best.cost / limit:.4f} times the bound"
         return f"best {progress.best.cost:,.0f} {progress.best.unit}{over}"
 
-    def _left(self, progress: TuningProgress) -> str:
+    def _remaining(self, progress: TuningProgress) -> str:
         """By the rate since the first trial, so that the log's do not count."""
         now = time.monotonic()
         if self._start is None:

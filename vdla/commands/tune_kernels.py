@@ -126,7 +126,7 @@ def _extents(settings: Sequence[str]) -> dict[str, int]:
 
 
 def _row(tuned: TunedKernel) -> dict[str, Any]:
-    """A kernel and what became of it, as JSON-compatible values."""
+    """A kernel and the outcome of its tuning, as JSON-compatible values."""
     task, schedule = tuned.kernel.task, tuned.schedule
     return {
         "kernel": task.name,

@@ -83,7 +83,7 @@ def _pairs(verdict: ExtensionVerdict) -> Iterator[list[ChartPoint]]:
 
 
 def _points(verdict: ExtensionVerdict, name: str, both: Sequence[Point | None]) -> list[ChartPoint]:
-    """The circles before and after, of which the last one has the name."""
+    """The circles before and after; the last one carries the name."""
     points = []
     for when, roof, point in zip(("before", "after"), _roofs(verdict), both, strict=True):
         if point is not None:

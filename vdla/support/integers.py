@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integers given by callers: NumPy scalars become Python numbers, and bool is no integer."""
+"""Integers given by callers: NumPy scalars become Python numbers, and bool is not an integer."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def inside_worker() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """A result, or what is left of an error after its way through a pipe."""
+    """A result, or what a pipe can carry of an error."""
 
     result: Any = None
     error: BaseException | None = None
@@ -89,7 +89,7 @@ class _Work(Generic[Item, Result]):
         self.workers: list[Worker] = []
 
     def run(self, others: int) -> list[Result]:
-        """All results, by this process and so many workers."""
+        """All results, computed by this process and `others` workers."""
         threads = [Thread(target=self._drive, daemon=True) for _ in range(others)]
         try:
             for thread in threads:

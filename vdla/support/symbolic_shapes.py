@@ -20,7 +20,7 @@ def shape_words(shape: Sequence[int | str | None]) -> str:
 def with_names(
     where: str, shapes: Mapping[str, Shape], inputs: Sequence[str], error: type[Exception]
 ) -> dict[str, Shape]:
-    """Shapes by input; one without a name is that of the only input.
+    """Shapes by input; a shape without a name is that of the only input.
 
     `error` is raised for an unknown input, and where there are several for one without a name.
     """

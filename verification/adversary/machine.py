@@ -407,7 +407,7 @@ def _do_item(
 # --- the machine ----------------------------------------------------------------------------------
 
 
-_QUEUED, _TAKEN, _RUNNING, _PROGRESS = range(4)  # row of a unit: commands queued, taken; instruction; its steps
+_QUEUED, _BEGUN, _RUNNING, _PROGRESS = range(4)  # row of a unit: commands queued, begun; instruction; its steps
 
 
 @helper
@@ -475,7 +475,7 @@ def _dispatch(rows: Ints, units: Ints, dispatched: int, depth: int) -> int:
     """Dispatch while the command queues have room; the number dispatched so far."""
     while dispatched < len(rows):
         unit = rows[dispatched, _UNIT]
-        if units[unit, _QUEUED] - units[unit, _TAKEN] >= depth:
+        if units[unit, _QUEUED] - units[unit, _BEGUN] >= depth:
             break
         units[unit, _QUEUED] += 1
         dispatched += 1
@@ -486,9 +486,9 @@ def _dispatch(rows: Ints, units: Ints, dispatched: int, depth: int) -> int:
 def _can_advance(rows: Ints, order: Ints, units: Ints, unit: int, tokens: Ints, params: Ints) -> bool:
     running = units[unit, _RUNNING]
     if running < 0:
-        if units[unit, _TAKEN] == units[unit, _QUEUED]:
+        if units[unit, _BEGUN] == units[unit, _QUEUED]:
             return False
-        return _has_tokens(rows[order[unit, units[unit, _TAKEN]]], unit, tokens)
+        return _has_tokens(rows[order[unit, units[unit, _BEGUN]]], unit, tokens)
     return units[unit, _PROGRESS] < _steps(rows[running], params) or _has_room(
         rows[running], unit, tokens, params[_P_TOK]
     )
@@ -496,8 +496,8 @@ def _can_advance(rows: Ints, order: Ints, units: Ints, unit: int, tokens: Ints, 
 
 @helper
 def _start(rows: Ints, order: Ints, units: Ints, unit: int, tokens: Ints) -> None:
-    units[unit, _RUNNING] = order[unit, units[unit, _TAKEN]]
-    units[unit, _TAKEN] += 1
+    units[unit, _RUNNING] = order[unit, units[unit, _BEGUN]]
+    units[unit, _BEGUN] += 1
     units[unit, _PROGRESS] = 0
     _pop(rows[units[unit, _RUNNING]], unit, tokens)
 
@@ -516,8 +516,8 @@ def _stopped(order: Ints, counts: Ints, units: Ints) -> tuple[int, int]:
     for unit in range(3):
         if units[unit, _RUNNING] >= 0:
             return HANG, int(units[unit, _RUNNING])
-        if units[unit, _TAKEN] < counts[unit]:
-            return HANG, int(order[unit, units[unit, _TAKEN]])
+        if units[unit, _BEGUN] < counts[unit]:
+            return HANG, int(order[unit, units[unit, _BEGUN]])
     return DONE, -1
 
 

@@ -92,7 +92,7 @@ def fault_of(problem: FuzzProblem, schedule: Schedule, native: bool = True) -> s
 
 
 def _native_fault(problem: FuzzProblem, scheduled: ir.Function, expected: Mapping[str, Array]) -> str:
-    """The difference between native code and the interpreter; empty if there is none."""
+    """The difference between native code and the interpreter; empty if they agree."""
     from vdla.runtime.native import build
 
     try:

@@ -83,7 +83,7 @@ class Values:
         return te.const(self.rng.randint(low, 1), dtype)
 
     def load(self, at: Sequence[FuzzIndex], grade: Grade) -> te.Value:
-        """An element of a tensor, mostly at its own position, sometimes elsewhere or padded."""
+        """An element of a tensor, mostly at its own position, sometimes at another or padded."""
         tensor = self.rng.choice([tensor for tensor, tensor_grade in self.tensors if tensor_grade <= grade])
         if self.rng.random() < 0.15:
             return self.padded(tensor, at)
@@ -113,7 +113,7 @@ class Values:
         return self.rng.choice((place.value % extent, te.minimum(place.value, extent - 1)))
 
     def below(self, value: te.Value, size: int, extent: int) -> te.Value:
-        """An index into a dimension longer than the position's extent `own`."""
+        """An index into a dimension longer than the position's extent `size`."""
         choices = [value] * 3 + [value >> 1]
         choices.append(value + self.rng.randint(0, extent - size))
         choices.append(te.const(extent - 1, "int32") - value)

@@ -67,11 +67,13 @@ class ExpectedTimes:
         return [self._ended(at - 1)]
 
     def _ended(self, at: int) -> int:
-        """The cycle after the end of the unit's instruction number `at`; 0 if there is none."""
+        """The cycle after the end of the unit's instruction number `at`; 0 if it has no such
+        instruction.
+        """
         return int(self.stats.ends[self.order[at]]) + 1 if at >= 0 else 0
 
     def _pushed(self, index: int, queue: TokenQueue) -> int:
-        """The cycle in which the token that an instruction pops from a queue is there."""
+        """The cycle in which the token that an instruction pops from a queue has arrived."""
         pops, pushes = self._uses(queue.consumer, queue.pop), self._uses(queue.producer, queue.push)
         return int(self.stats.ends[pushes[pops.index(index)]]) + 1 if index in pops else 0
 

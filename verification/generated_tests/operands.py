@@ -58,7 +58,7 @@ class StepOperand:
 
 
 def step_operands(extension: Extension, config: Config, unit: str) -> list[StepOperand]:
-    """The operands in buffers and states that a step reads, but for the old value of its entry."""
+    """The operands in buffers and states that a step reads, without the old value of its entry."""
     output = None if extension.output is None else extension.output.name
     placed = {name: scope for name, scope in extension.scopes.items() if name not in (extension.in_place, output)}
     result = [_in_buffer(extension, config, name, scope) for name, scope in placed.items() if scope in _BITS]

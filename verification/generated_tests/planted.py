@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planted faults: those in the RTL of extensions, and whether the generated tests catch any.
+"""Planted faults: those in the RTL of extensions, and whether the generated tests catch a fault.
 
-Of the RTL, the text of a datapath is edited, or what is generated around it. An edit is made of the
-text that any extension can have; where it changes nothing, the fault does not apply. The simulator
+A fault in the RTL edits the text of a datapath, or the text generated around it. Edits match text
+that any extension may have; where an edit changes nothing, the fault does not apply. The simulator
 stays as it is, so that the RTL is the view that must be named.
 """
 
@@ -38,7 +38,7 @@ class RtlFault:
     edit: Edit
 
     def machine(self, config: Config) -> Config:
-        """The machine with the datapath edited; as it is where the fault lies elsewhere."""
+        """The machine with the datapath edited, unchanged if the fault is not in a datapath."""
         if self.where in GENERATED:
             return config
         for number, plug_in in enumerate(config.extensions):

@@ -245,7 +245,7 @@ def number_of(word: Words) -> int:
 
 
 def declared_fields(word: Words, extension: Extension, config: Config) -> dict[str, int]:
-    """The fields of a word, `uint8[n]`, of an instruction of `extension`, but for the opcode."""
+    """The fields of a word, `uint8[n]`, of an instruction of `extension`, except for the opcode."""
     bits = int.from_bytes(word.tobytes(), "little")
     shared = layout(config)[Opcode.GEMM]
     widths = [(slot.field.name, slot.width, slot.field.signed) for slot in shared]

@@ -30,8 +30,8 @@ def defects(kernel: GridKernel) -> Iterator[tuple[str, GridKernel]]:
         ("condition removed", _remove_condition),
         ("update not atomic", _plain_update),
     ):
-        yield from ((kind, replace(kernel, body=body)) for body in _each(kernel.body, change))
-    yield from (("strides overlapped", replace(kernel, body=body)) for body in _each(kernel.body, _shorten(kernel)))
+        yield from ((kind, replace(kernel, body=body)) for body in _changed(kernel.body, change))
+    yield from (("strides overlapped", replace(kernel, body=body)) for body in _changed(kernel.body, _shorten(kernel)))
     for buffer in kernel.shared:
         if (body := _in_one_half(kernel.body, buffer)) != kernel.body:
             yield "halves overlapped", replace(kernel, body=body)
@@ -44,14 +44,14 @@ def defects(kernel: GridKernel) -> Iterator[tuple[str, GridKernel]]:
         yield "blocks overlapped", replace(kernel, body=_in_one_block(kernel.body, name))
 
 
-def _each(stmt: ir.Stmt, change: _Change) -> Iterator[ir.Stmt]:
+def _changed(stmt: ir.Stmt, change: _Change) -> Iterator[ir.Stmt]:
     """`stmt` with `change` applied to one of its statements, for each one that it changes."""
     new = change(stmt)
     if new is not None:
         yield new
     children = ir.children(stmt)
     for n, child in enumerate(children):
-        for inner in _each(child, change):
+        for inner in _changed(child, change):
             yield ir.with_children(stmt, (*children[:n], inner, *children[n + 1 :]))
 
 

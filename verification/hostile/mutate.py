@@ -106,7 +106,7 @@ def _replace(place: _Place, random: Random) -> None:
 
 
 def _nudge(place: _Place, random: Random) -> None:
-    """A number near the one that is there, or another text."""
+    """A number close to the given one, or another text."""
     value = place.value
     if isinstance(value, int | float):
         place.owner[place.key] = random.choice((value + 1, value - 1, value * 2, value + 64, -value))

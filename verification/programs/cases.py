@@ -57,7 +57,7 @@ class ProgramCase:
 
 
 def all_random(seed: int, count: int = EACH) -> list[list[ProgramCase]]:
-    """Batches of `each` random programs on every machine with every memory, fewer on slow ones."""
+    """Batches of `count` random programs on every machine with every memory, fewer on slow ones."""
     result = []
     machines = [replace(machine, dram=dram) for dram in DRAMS for machine in MACHINES]
     for number, machine in enumerate(machines):

@@ -57,7 +57,7 @@ def _full_queue(config: Config, seed: int) -> Program:
     """A LOAD with padding that starts while the LOAD before it waits to push, as compute is busy.
 
     The last LOAD pops a token of the first VECTOR, and the second VECTOR keeps compute busy. SYNCs
-    between the LOADs pop so many tokens that the program also ends on the least depths of queues.
+    between the LOADs pop enough tokens for the program to end even with queues of the least depth.
     """
     draft, places = _draft(config, seed, "full_queue"), list[IssuedOp]()
     none, load, compute = frozenset[Unit](), frozenset({Unit.LOAD}), frozenset({Unit.COMPUTE})

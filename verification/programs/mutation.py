@@ -42,7 +42,7 @@ class Mutant:
 def mutants(program: Program, count: int, rng: Generator, among: Sequence[int] | None = None) -> list[Mutant]:
     """`count` mutants, cycling through the kinds; changes may repeat.
 
-    `among` has the instructions of which one is changed, by default all; a micro-op may be any.
+    One of the instructions `among` is changed, by default any; so may any micro-op.
     """
     kinds = [kind for kind in KINDS if kind != "micro-op" or any(t.name == UOPS for t in program.tensors)]
     places = range(len(program)) if among is None else among

@@ -66,7 +66,7 @@ def emit_of(config: Config, emit: StagedEmit) -> Emit | StagedEmit:
 
 
 def operand_masks(state: RandomState, plug_in: PlugIn) -> Iterator[tuple[str, Mask]]:
-    """Each index in use but for that of sums, and which of its places may be used."""
+    """Each index in use except for that of sums, and which of its places may be used."""
     for index, port in (("src", plug_in.src), ("wgt", plug_in.wgt)):
         if port is not None:
             yield index, _places(state, port)

@@ -80,7 +80,7 @@ class RandomState:
         return self.one((0, count - 1, int(self.rng.integers(count))))
 
     def interval(self, mask: Mask, least: int = 1) -> Interval | None:
-        """A random run of at least `least` true entries; None if there is none."""
+        """A random run of at least `least` true entries, or None."""
         result = [run for run in intervals(mask) if run[1] - run[0] >= least]
         return result[int(self.rng.integers(len(result)))] if result else None
 

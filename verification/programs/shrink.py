@@ -39,7 +39,7 @@ def shrink(program: Program, fails: Callable[[Program], bool], most_tries: int =
 
 
 class _Search:
-    """The smallest listing so far; `left` is the remaining budget of runs."""
+    """The smallest listing so far; `tries` is the remaining budget of runs."""
 
     def __init__(self, program: Program, fails: Callable[[Program], bool], most_tries: int) -> None:
         self.fails = fails

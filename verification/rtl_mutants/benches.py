@@ -2,7 +2,7 @@
 """The tests and proofs of the modules, run on the defects that the whole machine does not show.
 
 The tests of a repository's `tests/hardware` build one copy of the RTL with all defects of a module,
-of which a run activates one; a proof reads a copy with one.
+and each run activates one of them; a proof reads a copy with a single defect.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages that a sample of defects passes through, each with the survivors of the one before.
+"""The stages that a sample of defects passes through, each with the survivors of the stage before.
 
-The machines first, on each of which a run activates one defect of a model with all of them, and
-which pass the scenarios that find most; then the tests and proofs of the modules, the longer
-scenarios, and the machines that are left; last a proof that a defect is none.
+First some machines, on the scenarios that find most: a model holds all defects, and each run
+activates one. Then the tests and proofs of the modules, the longer scenarios, and the other
+machines; last a proof that a survivor is equivalent to the original.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class ExprType:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file of the RTL; `types` has None for an expression that is no plain vector."""
+    """A file of the RTL; `types` has None for an expression that is not a plain vector."""
 
     path: Path
     text: str
@@ -55,7 +55,7 @@ class SourceFile:
 
     @property
     def checks(self) -> list[Span]:
-        """Where the assertions are, which are no part of the machine."""
+        """Where the assertions are, which are not part of the machine."""
         return [match.span() for match in _CHECKS.finditer(self.text)]
 
     def elaborates(self, place: Span) -> bool:

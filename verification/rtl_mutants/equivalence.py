@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proofs that a defect is none: Yosys shows a module with it to be equivalent to the original.
+"""Proofs that a mutant is equivalent: Yosys shows that its module computes what the original does.
 
 Both sides start in the same state and get the same inputs; every register and output stays equal,
 by induction over up to SEQUENCE cycles. A module with parameters is proved within the modules
-without parameters that use it, so that it has the parameters of the machine. RAMs are left out:
-what goes to their ports must be equal, and what comes from them is any value, equal on both sides.
+without parameters that use it, so that it has the parameters of the machine. RAMs are cut out: the
+inputs of their ports must be equal, and their outputs take any value, equal on both sides.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ MACHINES: tuple[Config, ...] = (
     replace(FOUR_PORTS, name="ports", burst_beats=40),
     replace(_TINY, name="double", array_rate=2, block_in=16, block_out=8, axi_bits=64, wgt_kib=4),
 )
-"""`deep` has adder trees, FIFOs whose depth is no power of two, entries of several beats, also of
-results; `ports` four memory ports, at which a burst can have more than 128 beats; `double` an array
-at twice the clock.
+"""`deep` has adder trees, FIFOs whose depth is not a power of two, entries of several beats, also
+of results; `ports` four memory ports, at which a burst can have more than 128 beats; `double` an
+array at twice the clock.
 """
 
 

@@ -89,7 +89,7 @@ def _selected(number: int, defect: Defect, original: str) -> str:
 
 
 # --- model ----------------------------------------------------------------------------------------
-# A model of the machine with many defects in it, of which a run activates one.
+# A model of the machine with many defects; each run activates one.
 
 
 ORIGINAL = 0

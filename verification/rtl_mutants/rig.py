@@ -57,7 +57,7 @@ def _program(config: Config, seed: int, count: int) -> Program:
 class Rig:
     """A machine, reset, with a random program of `count` instructions in its memory.
 
-    `stalls` seeds random back-pressure on every channel, 0 is none.
+    `stalls` seeds random back-pressure on every channel, 0 for no stalls.
     """
 
     def __init__(self, config: Config, model: RtlModel | None, seed: int, count: int, stalls: int = 0) -> None:
@@ -107,7 +107,7 @@ class Rig:
         self.machine.configure(parameters)
 
     def refill(self) -> None:
-        """Writes the program's memory anew."""
+        """Writes the program's memory again."""
         self.memory[:] = self.image
 
     # --- runs

@@ -29,7 +29,7 @@ BUSY, DONE, ERROR = 1, 2, 4
 _READ, _WRITE = 1, 2  # channels of an injected error
 _SHORT, _LONG = 16, 25  # instructions
 _HALT_CYCLES = 3  # from an error until the halt; instructions pass meanwhile
-_LAST_CYCLES = 64  # around the end of a run, in each of which a reset comes
+_LAST_CYCLES = 64  # cycles around the end of a run; a reset is tried in each
 _LATEST = 40  # of them after its last counted cycle: the counters are folded before the machine is idle
 _RESETS = 40  # anywhere in a run
 _ERRORS = 24
@@ -167,7 +167,7 @@ def _is_reported(rig: Rig, channel: int) -> None:
 
 
 def _readers(rig: Rig, address: int) -> set[ErrorCode]:
-    """The units that may read at an address, by the tensor that lies there."""
+    """The units that may read at an address, by the tensor at it."""
     name = max((place, name) for name, place in rig.addresses.items() if place <= address)[1]
     if name == STREAM:
         return {ErrorCode.FETCH}

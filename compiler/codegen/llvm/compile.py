@@ -27,7 +27,7 @@ def signature_of(fn: ir.Function) -> Signature:
     """The signature of a function, scheduled or lowered.
 
     Raises:
-        SignatureError: the name is no C identifier, a dtype has no code, or a symbolic extent is
+        SignatureError: the name is not a C identifier, a dtype has no code, or a symbolic extent is
             not a whole dimension of any parameter.
     """
     if not re.fullmatch(r"[A-Za-z]\w*", fn.name, re.ASCII):

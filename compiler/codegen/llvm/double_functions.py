@@ -93,7 +93,7 @@ def _reduce_small(x: Number) -> list[Number]:
 
 def _reduce_large(x: Number) -> list[Number]:
     """The same of a large number: its mantissa times those 192 bits of 2 / pi that are worth less
-    than 4, in fixed point, of which two bits are the quadrant (Payne and Hanek, 1983)."""
+    than 4, in fixed point; two bits of it are the quadrant (Payne and Hanek, 1983)."""
     bits = x.convert("bitcast", I64)
     exponent = bits.emit("lshr", _FRACTION) & _EXPONENT
     mantissa = (bits & ((1 << _FRACTION) - 1)) | (1 << _FRACTION)

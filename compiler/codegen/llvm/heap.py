@@ -45,7 +45,7 @@ def fail_if(fb: FunctionBuilder, condition: Value, failed: str, passed: str) -> 
 
 
 def _allocate(fb: FunctionBuilder, buffer: ir.Buffer) -> Value:
-    """The address of memory for `buffer`; the function fails if there is none."""
+    """The address of memory for `buffer`; the function fails if it cannot be allocated."""
     kind = llvm.FunctionType(POINTER, [fb.index_type, fb.index_type])
     arguments = [fb.index(ALIGN), _padded_size(fb, buffer)]
     pointer = fb.builder.call(_library_function(fb, "aligned_alloc", kind), arguments)

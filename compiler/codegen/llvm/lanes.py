@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the offset of an access varies along the lanes of a vector, as far as it is known statically.
+"""How the offset of an access varies along the lanes of a vector, where that is known statically.
 
 The offset of an element is a sum of terms. Terms without the lane variable are uniform; terms of
 the lane variable alone are evaluated now; only the other terms are computed per lane at run time.

@@ -36,21 +36,21 @@ class CNames:
     def __init__(self, names: Iterable[str], helpers: Iterable[str], preferred: Mapping[str, str]) -> None:
         self._helpers = frozenset(helpers)
         names = list(dict.fromkeys(names))
-        self._found = {name: name for name in names if not self._is_reserved(name)}
-        self._taken = set(self._found.values())
-        wanted = {**{name: f"{name}_" for name in names if name not in self._found}, **preferred}
+        self._chosen = {name: name for name in names if not self._is_reserved(name)}
+        self._used = set(self._chosen.values())
+        wanted = {**{name: f"{name}_" for name in names if name not in self._chosen}, **preferred}
         for name, choice in wanted.items():
-            self._found[name] = self.fresh(choice)
+            self._chosen[name] = self.fresh(choice)
 
     def fresh(self, name: str) -> str:
         """`name`, with underscores appended until it is free, which it is then no longer."""
-        while name in self._taken:
+        while name in self._used:
             name += "_"
-        self._taken.add(name)
+        self._used.add(name)
         return name
 
     def __getitem__(self, name: str) -> str:
-        return self._found[name]
+        return self._chosen[name]
 
     def _is_reserved(self, name: str) -> bool:
         return name in _WORDS or name in self._helpers or _PATTERN.fullmatch(name) is not None

@@ -37,7 +37,7 @@ class SourceText:
 
 
 def infix(symbol: str, a: SourceText, b: SourceText) -> SourceText:
-    """`a symbol b`, left-associative but for comparisons."""
+    """`a symbol b`, left-associative except for comparisons."""
     level = _LEVELS[symbol]
     least = _PRODUCT if level in _CLEARER_WITH else level
     chains = a.level == level and level not in _COMPARISONS

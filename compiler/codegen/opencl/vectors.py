@@ -26,7 +26,7 @@ class _NotAVectorError(OpenClError):
 
 
 def vector_store(writer: ExpressionWriter, loop: ir.For, store: ir.Store) -> str | None:
-    """The statement for all lanes of `loop`; None if there is none."""
+    """The statement for all lanes of `loop`, or None."""
     if loop.size not in VECTOR_LANES:
         return None
     lanes = _Lanes(writer, loop.var, loop.size)

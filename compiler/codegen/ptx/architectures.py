@@ -19,7 +19,7 @@ def target_of(arch: str) -> Target:
     """The threads of an architecture as a target of LLVM.
 
     Raises:
-        PtxError: it is none of PTX_ARCHITECTURES.
+        PtxError: it is not one of PTX_ARCHITECTURES.
     """
     if arch not in PTX_ARCHITECTURES:
         raise PtxError(f"ptx: arch must be one of {', '.join(PTX_ARCHITECTURES)}, got {arch!r}")

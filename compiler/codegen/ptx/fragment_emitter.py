@@ -42,7 +42,7 @@ class PtxFragmentEmitter:
         """The registers of this lane: i32 each for operands in shared memory, else as stored."""
         name, fragment = self.match.buffers[operand], self._fragment(operand)
         if self.fb.buffers[name].scope == "local":
-            return [memory.load(self.fb, name, self._own(operand, place)) for place in range(fragment.size)]
+            return [memory.load(self.fb, name, self._register(operand, place)) for place in range(fragment.size)]
         if fragment.matrices and self._row_is_aligned(operand):
             return self._load_matrices(operand)
         elements = [
@@ -54,7 +54,7 @@ class PtxFragmentEmitter:
     def store(self, operand: str, values: list[Value]) -> None:
         """Puts registers back to an operand in the lane's registers."""
         for place, value in enumerate(values):
-            memory.store(self.fb, self.match.buffers[operand], self._own(operand, place), value)
+            memory.store(self.fb, self.match.buffers[operand], self._register(operand, place), value)
 
     # --- places
 
@@ -62,7 +62,7 @@ class PtxFragmentEmitter:
         result: Fragment = self.match.intrinsic.fragments[operand]
         return result
 
-    def _own(self, operand: str, place: int) -> tuple[ir.Expr, ...]:
+    def _register(self, operand: str, place: int) -> tuple[ir.Expr, ...]:
         """The indices of an element that the lane holds in its registers."""
         *lead, _ = self.match.entries[operand]
         return (*lead, ir.Const(place))

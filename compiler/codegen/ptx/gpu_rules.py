@@ -110,7 +110,7 @@ def emit_shuffle(fb: FunctionBuilder, store: ir.Store, source: ir.Load, distance
 
 
 def _moved(builder: Value, word: Value, distance: int) -> Value:
-    """A word of the lane `distance` further, or of this one if there is none."""
+    """A word of the lane `distance` further, or of this lane past the end of the warp."""
     arguments = (I32(_ALL_LANES), word, I32(distance), I32(LANES - 1))
     return call_intrinsic(builder, "llvm.nvvm.shfl.sync.down.i32", I32, *arguments)
 

@@ -201,7 +201,7 @@ def _first_fit(depth: int, ranges: Sequence[LiveRange]) -> dict[BufferTile, int]
 
 
 def _gap(ranges: Iterable[tuple[int, int]], size: int, align: int) -> int:
-    """The lowest aligned start of a free range; `taken` is sorted by start."""
+    """The lowest aligned start of a free range; `ranges` are occupied, and sorted by start."""
     start = 0
     for low, entries in ranges:
         if start + size <= low:

@@ -83,7 +83,7 @@ def shared_tensors(ops: Sequence[MacroOp]) -> set[str]:
 
 
 def bounds(where: Where, default: int) -> tuple[int, int]:
-    """The first of the sorted entries and one past the last; `default` twice if there are none."""
+    """The first of the sorted entries and one past the last; `default` twice without entries."""
     if isinstance(where, slice):
         return (int(where.start), int(where.stop)) if where.start < where.stop else (default, default)
     return (int(where[0]), int(where[-1]) + 1) if len(where) else (default, default)

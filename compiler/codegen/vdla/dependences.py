@@ -105,7 +105,7 @@ _MOST_ROWS = 1 << 18
 window.
 """
 _MOST_PAIRS = 1 << 21
-"""Pairs of a touch and a part that are in memory at once, but for those of a single touch."""
+"""Pairs of a touch and a part that are in memory at once, except for those of a single touch."""
 
 
 def dependences(ops: Sequence[UnitOp]) -> Ints:
@@ -140,7 +140,7 @@ class _History:
         self.last = np.full((2, len(Unit), self.size if self.size <= _MOST_ROWS else 0), NEVER, np.int32)
 
     def run(self, edges: Ints) -> None:
-        """Add the dependences of all touches to `found`."""
+        """Add the dependences of all touches to `edges`."""
         count = len(self.space.op)
         step = _WINDOW if self.size <= _MOST_ROWS else count
         for start in range(0, count, step):

@@ -61,13 +61,13 @@ class FoldableNests:
         self.fn, self.plans = fn, plans
         self.blocks = {block.name: block for block in blocks}
         self._lines = line_numbers(fn)
-        self._found: dict[int, FoldableNest | None] = {}
+        self._nests: dict[int, FoldableNest | None] = {}
 
     def at(self, stmt: ir.Stmt) -> FoldableNest | None:
         """The statement as a foldable nest, or None if it does not fold."""
-        if id(stmt) not in self._found:
-            self._found[id(stmt)] = self._fold(stmt)
-        return self._found[id(stmt)]
+        if id(stmt) not in self._nests:
+            self._nests[id(stmt)] = self._fold(stmt)
+        return self._nests[id(stmt)]
 
     def _fold(self, stmt: ir.Stmt) -> FoldableNest | None:
         loops, inner = _chain(stmt)
@@ -83,14 +83,14 @@ class FoldableNests:
 
     def _fuse(self, shared: list[ir.For], first: _Chain, second: _Chain) -> FoldableNest | None:
         """The nest of a block and its epilogue; loops that they do not share must be reductions."""
-        (inner, node), (outer_node, after_node) = first, second
-        if not (isinstance(node, ir.Block) and isinstance(after_node, ir.Block)) or inner is None or outer_node is None:
+        (inner, node), (outer, after_node) = first, second
+        if not (isinstance(node, ir.Block) and isinstance(after_node, ir.Block)) or inner is None or outer is None:
             return None
         main, after = self.blocks[node.name], self.blocks[after_node.name]
         consumes = _sums_of(after) == main.output and GLOBAL not in main.match.intrinsic.scopes.values()
         reductions = main.reduce_loops()
         steps = [loop for loop in _iterating(inner) if loop.var not in reductions and not main.inside_entry(loop)]
-        extra = [loop for loop in _iterating(outer_node) if not after.inside_entry(loop)]
+        extra = [loop for loop in _iterating(outer) if not after.inside_entry(loop)]
         if not consumes or steps or extra:
             return None
         return self._analyse(main, [*shared, *inner], self._analyse(after, shared, None))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Iterations of the loops around a statement, as arrays: one value of each loop per iteration.
 
-Lowering visits all iterations of a statement at once. Those that differ only in addresses form a
-class, of which one iteration stands for all.
+Lowering visits all iterations of a statement at once. Iterations that differ only in addresses form
+a class, and one of them stands for all.
 """
 
 from __future__ import annotations

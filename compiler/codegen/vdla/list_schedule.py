@@ -40,7 +40,8 @@ class BufferSpace:
         self._known: dict[tuple[int, int, int], tuple[int, int]] = {}
 
     def find(self, entries: int, align: int, reserve: int = 0) -> tuple[int, int]:
-        """(time, start) of the place for so many entries that is free first; NEVER if none is.
+        """(time, start) of the place for `entries` entries that is free first; NEVER if none will
+        be.
 
         Starts are multiples of `align`; the last `reserve` entries are left to others.
         """
@@ -93,7 +94,7 @@ Ints = NDArray[np.int64]
 _UNITS = tuple(map(int, Unit))
 _LOAD, _COMPUTE, _STORE = map(int, (Unit.LOAD, Unit.COMPUTE, Unit.STORE))
 _RELAY_CYCLES = 20  # compute drains to pass on the end of a STORE to load
-_RESERVED_TILES = 4  # input tiles that a part of mostly loads gets beside the one before it
+_RESERVED_TILES = 4  # input tiles that a part of mostly loads gets while the part before it runs
 _UNPLACED = -1
 
 
@@ -106,7 +107,7 @@ class Order:
 
 
 def list_schedule(config: Config, parts: Sequence[Part]) -> Order | None:
-    """An order of all parts, each of which may depend on earlier ones; None if none is found."""
+    """An order of all parts, where each may depend on earlier ones, or None."""
     steps = steps_of(config, parts)
     return next((order for spare in (True, False) if (order := _Scheduler(config, steps, spare).run())), None)
 
@@ -114,7 +115,7 @@ def list_schedule(config: Config, parts: Sequence[Part]) -> Order | None:
 class _Scheduler:
     """One run of the model; `spare`: leave input space to a light part that comes next.
 
-    The first step that is left of a part in a unit is open once all that it waits for has ended.
+    In each unit, the next step of a part is open once everything that it waits for has ended.
     """
 
     def __init__(self, config: Config, steps: Steps, spare: bool) -> None:
@@ -145,7 +146,7 @@ class _Scheduler:
         order = np.argsort(steps.waits[:, 1], kind="stable")
         self.followers = _list(steps.waits[order, 0])
         self.first_follower = _list(np.searchsorted(steps.waits[order, 1], np.arange(count + 1)))
-        self.ready = [0] * count  # when all that has ended so far of what it waits for has ended
+        self.ready = [0] * count  # the latest end so far of a step that it waits for
         self.number = [NO_STEP] * count  # among the STOREs
         self.buffer, self.entries, self.align = map(_list, (steps.buffer, steps.entries, steps.align))
         self.owner = _list(_owners(steps))
@@ -157,7 +158,7 @@ class _Scheduler:
         """The order; None where no operation can be next."""
         order: list[int] = []
         while len(order) < len(self.unit):
-            best: tuple[int, bool, int, int] = (NEVER, False, -1, -1)  # before all that starts never
+            best: tuple[int, bool, int, int] = (NEVER, False, -1, -1)  # ranks before steps that never start
             chosen = NO_STEP
             for unit in _UNITS:
                 last = self.last_part[unit]

@@ -3,8 +3,8 @@
 
 Outer loops run here, at compile time and all iterations at once; each foldable nest becomes
 instructions by its intrinsic's `lower`, which is called once for all iterations that differ in
-addresses only. Virtual threads are interleaved, each on tiles of its own: they overlap on the
-machine as far as the exact dependences allow.
+addresses only. Virtual threads are interleaved, each on its own tiles: they overlap on the machine
+wherever the exact dependences allow it.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ def _irregular(runs: Bounds, loops: tuple[Loop, ...]) -> str | None:
 
 
 def _undecided(foldable: FoldableNest, loops: tuple[Loop, ...], env: Env) -> str | None:
-    """A loop in some iterations of which only the block or only its epilogue runs."""
+    """A loop that in some iterations runs only the block or only its epilogue."""
     after = foldable.epilogue
     if after is None:
         return None

@@ -64,12 +64,12 @@ class MacroOps(Sequence[MacroOp]):
 
     def take(self, rows: Ints) -> MacroOps:
         """The chosen operations; their forms are in order of first use, equal ones once."""
-        rows_of_ops = MacroOps(self.forms, self.form[rows], self.offsets[rows], self.dram[rows])
+        part = MacroOps(self.forms, self.form[rows], self.offsets[rows], self.dram[rows])
         table = FormTable()
         number = np.zeros(len(self.forms), np.int64)
-        for index in rows_of_ops.used:
+        for index in part.used:
             number[index] = table.number(self.forms[index])
-        return replace(rows_of_ops, forms=tuple(table.forms), form=number[rows_of_ops.form])
+        return replace(part, forms=tuple(table.forms), form=number[part.form])
 
     def map(self, change: Callable[[MacroOp], MacroOp]) -> MacroOps:
         """The operations with changed forms: with other tiles, tensors or lines of the schedule.
@@ -175,8 +175,8 @@ class TiledOps(Sequence[MacroOp]):
     """Operations in program order, in groups of one unit that stay together.
 
     Row `i` is `ops[i]` with its k-th base on tile `tile[i, k]`, NO_TILE in unused columns. Tile `t`
-    has `entries[t]` entries of the buffer of `origin[t]`, of which it is a part. `group` is sorted
-    and counts from 0.
+    is the part of `origin[t]` with `entries[t]` entries of its buffer. `group` is sorted and counts
+    from 0.
     """
 
     ops: MacroOps

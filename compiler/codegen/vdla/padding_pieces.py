@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pieces of a compute instruction that reads padding: rectangles of its loops, each with the
-micro-ops that read data there.
+micro-ops that read data in it.
 
 Every sum keeps a micro-op, so that it is started and ended.
 """

@@ -168,7 +168,7 @@ def private_tensors(position: int, link: Link) -> dict[str, str]:
 def chain_tensors(
     name: str, links: Sequence[Link], outputs: Sequence[str], joined: Joined, places: Places
 ) -> list[ProgramTensor]:
-    """The tensors of the chain but for parts of others, in order of first use."""
+    """The tensors of the chain except for parts of others, in order of first use."""
     written = {*joined, *(tensor for link in links for tensor in link.written)}
     uses: dict[str, list[tuple[Link, str]]] = {}
     for link in links:

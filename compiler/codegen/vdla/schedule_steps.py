@@ -55,38 +55,36 @@ class Steps:
 
 def steps_of(config: Config, parts: Sequence[Part]) -> Steps:
     """The steps of all parts and what they wait for."""
-    parts_of_config = [_Own.of(config, part.ops) for part in parts]
-    width = max(item.tiles.shape[1] for item in parts_of_config)
+    part_steps = [_PartSteps.of(config, part.ops) for part in parts]
+    width = max(item.tiles.shape[1] for item in part_steps)
     first_tile = np.cumsum([0, *(len(part.ops.entries) for part in parts)])
-    tiles = [
-        _shifted(item.tiles, first, width) for item, first in zip(parts_of_config, first_tile.tolist(), strict=False)
-    ]
-    unit = np.concatenate([item.unit for item in parts_of_config])
+    tiles = [_shifted(item.tiles, first, width) for item, first in zip(part_steps, first_tile.tolist(), strict=False)]
+    unit = np.concatenate([item.unit for item in part_steps])
     used = np.concatenate(tiles)
     stores = _store_waits(config, parts)
     return Steps(
-        part=np.repeat(np.arange(len(parts)), [len(item.unit) for item in parts_of_config]),
+        part=np.repeat(np.arange(len(parts)), [len(item.unit) for item in part_steps]),
         unit=unit,
-        busy=np.concatenate([item.busy for item in parts_of_config]),
-        tail=np.concatenate([item.tail for item in parts_of_config]),
+        busy=np.concatenate([item.busy for item in part_steps]),
+        tail=np.concatenate([item.tail for item in part_steps]),
         tiles=used,
         waits=np.unique(np.concatenate([_tile_waits(unit, used), stores]), axis=0),
         stores=stores,
         buffer=np.array([tile.buffer for part in parts for tile in part.ops.origin], np.int64),
         entries=np.concatenate([part.ops.entries for part in parts]),
-        align=np.concatenate([item.align for item in parts_of_config]),
+        align=np.concatenate([item.align for item in part_steps]),
     )
 
 
 def _shifted(tiles: Ints, first: int, width: int) -> Ints:
-    """Tiles that are numbered from `first` on, in so many columns."""
+    """The tiles numbered from `first` on, in `width` columns."""
     result = np.full((len(tiles), width), NO_TILE, np.int64)
     result[:, : tiles.shape[1]] = np.where(tiles == NO_TILE, NO_TILE, tiles + first)
     return result
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class _Own:
+class _PartSteps:
     """The columns of the steps of one part."""
 
     unit: Ints
@@ -96,7 +94,7 @@ class _Own:
     align: Ints
 
     @staticmethod
-    def of(config: Config, ops: TiledOps) -> _Own:
+    def of(config: Config, ops: TiledOps) -> _PartSteps:
         starts = ops.starts
         rates = [(isa.unit_of(f.instruction), busy_cycles(config, f), tail_cycles(config, f)) for f in ops.ops.forms]
         unit, busy, tail = np.array(rates, np.int64)[ops.ops.form].T
@@ -106,7 +104,7 @@ class _Own:
             form = ops.ops.forms[number]
             for position, name in enumerate(form.bases):
                 np.maximum.at(align, ops.tile[rows, position], field_unit(config, form.instruction, name).numerator)
-        return _Own(
+        return _PartSteps(
             unit=unit[firsts],
             busy=np.add.reduceat(busy, firsts),
             tail=tail[starts[1:] - 1],
@@ -116,7 +114,7 @@ class _Own:
 
 
 def _without_duplicates(tiles: Ints) -> Ints:
-    """The rows, where only the first of equal tiles is left."""
+    """The rows with only the first of equal tiles."""
     result = tiles.copy()
     for position in range(1, tiles.shape[1]):
         again = (tiles[:, :position] == tiles[:, position, None]).any(axis=1)
@@ -168,12 +166,12 @@ def _store_waits(config: Config, parts: Sequence[Part]) -> Ints:
         if move.stores:
             empty = np.full(sizes[move.tensor], NO_STEP, np.int64)
             last = writers.setdefault(move.tensor, {}).setdefault(move.part, empty)
-            for beats, step in _each(move):
+            for beats, step in _beats_of_steps(move):
                 last[beats] = np.maximum(last[beats], step)
     result = []
     for move in moves:
         for last in () if move.stores else writers.get(move.tensor, {}).values():
-            for beats, step in _each(move):
+            for beats, step in _beats_of_steps(move):
                 read = beats if isinstance(beats, slice) else beats[beats < len(last)]
                 result.append((step, int(last[read].max(initial=NO_STEP))))
     pairs = np.array(result, np.int64).reshape(-1, 2)
@@ -199,7 +197,7 @@ def _moves(config: Config, parts: Sequence[Part]) -> Iterator[_Moves]:
         first += part.ops.groups
 
 
-def _each(moves: _Moves) -> Iterator[tuple[Where, int]]:
+def _beats_of_steps(moves: _Moves) -> Iterator[tuple[Where, int]]:
     """The beats of each step."""
     for dram, step in zip(moves.dram.tolist(), moves.step.tolist(), strict=True):
         yield shift(moves.beats, dram), step

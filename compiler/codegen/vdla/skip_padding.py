@@ -58,12 +58,12 @@ class _Columns:
         self.cutter = PaddingCutter(config)
         self.neutral = [_neutral_of(config, form) for form in ops.forms]
         self.contents: list[_Ints] = []  # what a tile holds, by number
-        self._found: dict[tuple[int, int], _Bools | None] = {}
+        self._padded: dict[tuple[int, int], _Bools | None] = {}
         self.table = FormTable()
         self.number = np.array([self.table.number(form) for form in ops.forms], np.int64)
 
     def run(self) -> tuple[_Ints, MacroOps]:
-        """The operations that replace these, and of which each is a part."""
+        """The operations that replace these, and for each the row that it is a part of."""
         ops, cuts = self.ops, list(self._cuts())
         count = np.ones(len(ops), np.int64)
         for rows, parts in cuts:
@@ -102,10 +102,10 @@ class _Columns:
         """Which entries of a tile's contents change no result; None if none does."""
         if held < 0:
             return None
-        if (held, neutral) not in self._found:
+        if (held, neutral) not in self._padded:
             padding = self.contents[held] == neutral
-            self._found[held, neutral] = padding if padding.any() else None
-        return self._found[held, neutral]
+            self._padded[held, neutral] = padding if padding.any() else None
+        return self._padded[held, neutral]
 
     def _contents(self) -> _Ints:
         """The number of the contents of each operation's input tile; -1 before the first LOAD."""
@@ -175,7 +175,7 @@ def _loaded(before: _Ints, op: MacroOp) -> _Ints:
 
 
 def _neutral(config: Config, instruction: Gemm | Vector | Extended) -> int | None:
-    """The input that does not change a result, None if there is none."""
+    """The input that does not change a result, or None."""
     if isinstance(instruction, Gemm):
         return 0
     if isinstance(instruction, Extended):

@@ -47,7 +47,7 @@ def can_be_cut(load: MacroOp) -> bool:
 
 
 def _parts(op: MacroOp, count: int) -> list[MacroOp]:
-    """Ranges of the outer loop that iterates, of equal size but for the last."""
+    """Ranges of the outer loop that iterates, of equal size except for the last."""
     instruction = cast("Looped", op.instruction)
     loop = 0 if instruction.loop0 > 1 else 1
     extent = (instruction.loop0, instruction.loop1)[loop]
@@ -154,7 +154,9 @@ class _Box:
 
 
 def _plain(fields: Load | Store) -> Load | Store:
-    """Without a value of padding where there is none."""
+    """`fields` with a padding value of 0 if the transfer has no padding, so that equal transfers
+    compare equal.
+    """
     if isinstance(fields, Store) or any((fields.y_before, fields.y_after, fields.x_before, fields.x_after)):
         return fields
     return replace(fields, pad_value=0)

@@ -88,8 +88,8 @@ _Pieces = dict[int, list[tuple[int, _Piece]]]
 
 @dataclass(frozen=True, slots=True)
 class _Transfers:
-    """By the row of a computation: the LOAD whose window it is the first to read, and the STORE of
-    which it is the last to emit results.
+    """By the row of a computation: the LOAD whose window it reads first, and the STORE whose
+    results it completes.
     """
 
     loads: dict[int, int]

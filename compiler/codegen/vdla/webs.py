@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Webs: the values of an operator's tiles, each with a tile of its own.
 
-A tile of a loop is filled anew in every iteration. Renamed per fill, as registers are, its fills no
-longer share one address: a load waits only for space in its buffer, not for the readers of the last
-fill. A web is a set of writes and reads such that every read is of entries that a write of the same
-web wrote; its tile holds the entries from the first to the last that it uses.
+A tile of a loop is filled again in every iteration. Renamed per fill, as registers are, its fills
+no longer share one address: a load waits only for space in its buffer, not for the readers of the
+last fill. A web is a set of writes and reads such that every read is of entries that a write of the
+same web wrote; its tile holds the entries from the first to the last that it uses.
 
 Webs are the connected components of a graph: a node for each base of each operation, an edge from
 each read to the last write of each of its entries.

@@ -78,7 +78,7 @@ def _conv2d(p: Conv2dProblem, tiles: Conv2dTiles) -> GridWork:
 
 
 def _depthwise(p: DepthwiseProblem, tiles: DepthwiseTiles) -> GridWork:
-    """A group fetches its part of the image once; each sum reads a window of it."""
+    """A group fetches its part of the image once; each sum reads a window of that part."""
     batch, channels, rows, columns, *taps = p.extents
     threads, sums = p.threads(tiles), tiles.thread_rows * tiles.thread_columns
     warps, halo, terms = ceil_div(threads, WARP), p.halo_bytes(tiles), sums * prod(taps)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model of what a launch costs on a GPU: how long its busiest processor works or waits.
 
-Memory, shared memory, arithmetic and waiting each bound the time from below, and overlap but for a
-part. Numbers may be columns, one entry for each schedule. The machine is of the size of a GPU for
-data centres; nothing here was measured on a GPU, so costs order schedules and are no times.
+Memory, shared memory, arithmetic and waiting each bound the time from below, and overlap except for
+a part. Numbers may be columns, one entry for each schedule. The machine is of the size of a GPU for
+data centres; nothing here was measured on a GPU, so costs rank schedules and are not times.
 """
 
 from __future__ import annotations

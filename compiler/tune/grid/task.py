@@ -97,12 +97,13 @@ class GridTask(FunctionTask):
 
     @cached_property
     def _choice(self) -> tuple[str, TileProblem]:
-        """The block whose tiles are chosen, that with the most iterations, and what they cut up.
+        """The block whose tiles are chosen, which is the one with the most iterations, and its
+        tiling problem.
 
         The other blocks keep the tiles that they have by default.
 
         Raises:
-            TuneError: there is none.
+            TuneError: the function has no block to tile.
         """
         problems = grid_problems(self.function, self.limits)
         if not problems:
@@ -142,7 +143,7 @@ class GridTask(FunctionTask):
         """The tiles of a point.
 
         Raises:
-            TuneError: it is none of the space.
+            TuneError: it is not in the space.
         """
         self.space.index(point)
         return replace(self.problem.default, **point)
@@ -151,7 +152,7 @@ class GridTask(FunctionTask):
         """The scheduled function of a point.
 
         Raises:
-            TuneError: it is none of the space.
+            TuneError: it is not in the space.
             ScheduleError: the schedule is illegal for the function.
         """
         return grid_schedule(self.function, self.limits, tiles={self.block: self.tiles(point)}).fn

@@ -52,10 +52,10 @@ class AnnealingSearch(SpaceSearch):
         if not self._model.is_trained:
             return self._new(self._by_estimate.tolist(), count)
         drawn = int(self.rng.binomial(count, _AT_RANDOM))
-        points = self._varied(self._anneal()[: _CHOICE * count], count - drawn)
+        indices = self._varied(self._anneal()[: _CHOICE * count], count - drawn)
         if not self.told:  # other tasks may be unlike this one: the estimate has a point too
-            points = [*self._new(map(int, self._by_estimate), 1), *points]
-        return self._new(points, count)
+            indices = [*self._new(map(int, self._by_estimate), 1), *indices]
+        return self._new(indices, count)
 
     @cached_property
     def _by_estimate(self) -> Ints:
@@ -110,7 +110,7 @@ class AnnealingSearch(SpaceSearch):
             met.append(moved)
         self._chains = at
         result = np.unique(np.concatenate(met))
-        result = result[~np.isin(result, np.fromiter(self.used_points, np.int64, len(self.used_points)))]
+        result = result[~np.isin(result, np.fromiter(self.used_indices, np.int64, len(self.used_indices)))]
         return result[np.argsort(-self._scores(result), kind="stable")]
 
     def _starts(self) -> Ints:

@@ -39,14 +39,14 @@ class LibrarySearch(SpaceSearch):
 
     @abstractmethod
     def _report(self, suggestion: Any, cost: float | None) -> None:  # noqa: ANN401  of the library
-        """The cost of a suggestion; None if it failed or is no point to measure."""
+        """The cost of a suggestion; None if it failed or is not a point to measure."""
 
     def _choose(self, count: int) -> list[int]:
         chosen: list[int] = []
         for _ in range(_TRIES * count):
             suggestion, digits = self._suggest()
             index = int(self.task.space.indices(np.array([digits], np.int64))[0])
-            if index < 0 or index in self.used_points or index in chosen:
+            if index < 0 or index in self.used_indices or index in chosen:
                 self._report(suggestion, None)
                 continue
             self._open[index] = suggestion

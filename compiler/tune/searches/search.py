@@ -2,7 +2,7 @@
 """What all searches share, and simple ones: points by their indices, each proposed at most once.
 
 A search is a class with a `name`, made from a task and a seed. The same seed and the same costs
-give the same proposals. Batches may be proposed before the one before has been told.
+give the same proposals. A batch may be proposed before the costs of the previous one are told.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _MOST = 1 << 20  # points that are ranked
 _TRIES = 20  # generations for a batch
 _POPULATION = 32
 _MUTATED = 0.2  # of the children
-_DENSE = 1 / 2  # of a space: beyond it, what is left is listed
+_DENSE = 1 / 2  # of the points of a space: once more are used, the unused ones are listed
 
 
 class SpaceSearch(ABC):
     """Proposes points of a task and learns their costs.
 
-    A class with `takes_prior` is also given measured points of other tasks. `taken` has the points
-    that were proposed or told, `told` the costs of those that were told.
+    A class with `takes_prior` is also given measured points of other tasks. `used_indices` are the
+    indices of all points that were proposed or told, `told` the costs of those that were told.
     """
 
     name: ClassVar[str]
@@ -43,7 +43,7 @@ class SpaceSearch(ABC):
         self.task = task
         self.seed = int(seed)
         self.rng = np.random.default_rng([self.seed, *self.name.encode()])
-        self.used_points: set[int] = set()
+        self.used_indices: set[int] = set()
         self.told: dict[int, float] = {}
 
     def propose(self, count: int) -> list[Point]:
@@ -54,9 +54,9 @@ class SpaceSearch(ABC):
         """
         if not is_int(count) or count < 1:
             raise TuneError(f"tune {self.task.name}: count must be an integer from 1, got {count!r}")
-        untried = self.task.space.size - len(self.used_points)
+        untried = self.task.space.size - len(self.used_indices)
         chosen = self._choose(min(int(count), untried)) if untried else []
-        self.used_points.update(chosen)
+        self.used_indices.update(chosen)
         return [self.task.space.point(index) for index in chosen]
 
     def tell(self, points: Sequence[Point], costs: Sequence[float]) -> None:
@@ -68,7 +68,7 @@ class SpaceSearch(ABC):
         if len(points) != len(costs):
             raise TuneError(f"tune {self.task.name}: costs must be {len(points)}, one for each point, got {len(costs)}")
         indices = [self.task.space.index(point) for point in points]
-        self.used_points.update(indices)
+        self.used_indices.update(indices)
         self.told.update(zip(indices, map(float, costs), strict=True))
         self._learn(indices, list(map(float, costs)))
 
@@ -87,13 +87,13 @@ class SpaceSearch(ABC):
         for index in indices:
             if len(result) == count:
                 break
-            if index not in self.used_points:
+            if index not in self.used_indices:
                 result[index] = None
         return [*result, *self._random(count - len(result), result)]
 
     def _random(self, count: int, besides: Iterable[int] = ()) -> list[int]:
         """`count` different new points at random, none of `besides`."""
-        size, gone = self.task.space.size, self.used_points.union(besides)
+        size, gone = self.task.space.size, self.used_indices.union(besides)
         if len(gone) + count > size * _DENSE:
             untried = np.setdiff1d(np.arange(size), np.fromiter(gone, np.int64, len(gone)))
             return [int(index) for index in self.rng.permutation(untried)[:count]]
@@ -134,7 +134,7 @@ class ExhaustiveSearch(SpaceSearch):
     _next = 0
 
     def _choose(self, count: int) -> list[int]:
-        untried = (index for index in count_from(self._next) if index not in self.used_points)
+        untried = (index for index in count_from(self._next) if index not in self.used_indices)
         chosen = list(islice(untried, count))
         self._next = chosen[-1] + 1
         return chosen
@@ -150,7 +150,7 @@ class GridSearch(SpaceSearch):
         self._order = _refined(task.space.size)
 
     def _choose(self, count: int) -> list[int]:
-        fresh = dict.fromkeys(islice((index for index in self._order if index not in self.used_points), count))
+        fresh = dict.fromkeys(islice((index for index in self._order if index not in self.used_indices), count))
         return list(fresh)
 
 
@@ -186,12 +186,12 @@ class GeneticSearch(SpaceSearch):
     name = "genetic"
 
     def _choose(self, count: int) -> list[int]:
-        if len(self.told) < 2 or len(self.used_points) < _POPULATION:
+        if len(self.told) < 2 or len(self.used_indices) < _POPULATION:
             return self._random(count)
         children: list[int] = []
         for _ in range(_TRIES):
             children += self._children(count).tolist()
-            if len(set(children) - self.used_points) >= count:
+            if len(set(children) - self.used_indices) >= count:
                 break
         return self._new(children, count)
 
@@ -204,5 +204,5 @@ class GeneticSearch(SpaceSearch):
         born = space.indices(np.where(self.rng.random(pairs[0].shape) < 0.5, pairs[0], pairs[1]))
         born = born[born >= 0]
         mutated = self.rng.random(len(born)) < _MUTATED
-        again = np.isin(born, np.fromiter(self.used_points, np.int64, len(self.used_points)))
+        again = np.isin(born, np.fromiter(self.used_indices, np.int64, len(self.used_indices)))
         return np.where(mutated | again, space.mutated(self.rng, born), born)

@@ -146,12 +146,12 @@ def test_inconsistent_declarations_are_refused(changes, message):
     [
         (
             lambda old, b, o: old[b, old[b, o] & 7],
-            "extension own: index 1 of old, old[vb, vo] & 7, must lie in 0..3 whatever the data, got 0..7; "
+            "extension own: index 1 of old, old[vb, vo] & 7, must lie in 0..3 for all data, got 0..7; "
             "bound it with te.clip or & 3",
         ),
         (
             lambda old, b, o: old[b, te.maximum(old[b, o], 0) * 2 >> 31],
-            "extension own: index 1 of old, max(old[vb, vo], 0) * 2 >> 31, must lie in 0..3 whatever the data, "
+            "extension own: index 1 of old, max(old[vb, vo], 0) * 2 >> 31, must lie in 0..3 for all data, "
             "got -2147483648..2147483647; bound it with te.clip or & 3",
         ),
         (

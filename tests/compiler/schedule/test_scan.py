@@ -88,7 +88,7 @@ REFUSED = [
     (recurrence, lambda s: s.reverse_compute_at("total", "u_i"),
      "reverse_compute_at of total at u_i: a producer of a, b, h must lie inside u_i, got none"),
     (recurrence, lambda s: s.reverse_compute_at("total", "h_i"),
-     "reverse_compute_at of total at h_i: total must compute the step t * -1 + 4 there, got t * -1 + 3"),
+     "reverse_compute_at of total at h_i: total must compute the step t * -1 + 4 inside it, got t * -1 + 3"),
     (recurrence, lambda s: s.cache_write("h", "local"),
      "cache_write of h: total must come after h_copy, which computes h, got it before"),
     (recurrence, lambda s: s.cache_read("total", "h", "local"),

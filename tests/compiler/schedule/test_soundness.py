@@ -87,7 +87,7 @@ def blockized():
         (
             padded,
             lambda s: s.reverse_compute_at("c", "i"),
-            "reverse_compute_at of c at i: c must compute all of its output there, "
+            "reverse_compute_at of c at i: c must compute all of its output inside it, "
             "got dimension 0 of c: reads 0..5, computed 1..4",
         ),
         (

@@ -141,7 +141,7 @@ def test_a_comparison_that_is_not_decided_is_refused():
     with pytest.raises(ScheduleError) as error:
         Schedule(copied()).reverse_compute_at("c", "i")
     assert str(error.value) == (
-        "reverse_compute_at of c at i: c must compute all of its output there, "
+        "reverse_compute_at of c at i: c must compute all of its output inside it, "
         "got dimension 0 of c: reads 0..m - 1, computed 0..min(n - 1, m - 1)"
     )
 

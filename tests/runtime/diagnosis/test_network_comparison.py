@@ -76,7 +76,7 @@ def test_a_wrong_product_is_the_instruction(hidden: bool) -> None:
     assert lines[4].startswith("from: block sums(")
     assert lines[5].startswith(f"it leaves element 9 of out entry 2: sim 17, {name} 21 (")
     assert lines[6].startswith("first seen in memory after instruction 7: store dram=scratch ")
-    assert lines[7] == f"there scratch[41]: sim 17, {name} 21 (2 differ)"
+    assert lines[7] == f"as scratch[41]: sim 17, {name} 21 (2 differ)"
     assert len(lines) == 8 + hidden
 
 

@@ -210,7 +210,7 @@ def test_a_stage_is_judged_by_the_layers_that_go_through_it() -> None:
     looked, dense = evaluate(declare_table, [looked_up(), small_dense()], TINY).layers
     assert looked.steps == 6 * 8 * 8
     assert looked.applies and looked.before.reason.endswith("must have a stage on the way out, got none")
-    assert dense.after.reason == "results must be looked up in a table to go through stage look, got none that are"
+    assert dense.after.reason == "results must be looked up in a table to go through stage look, got others"
 
 
 def differences_beside_a_stage(config: Config) -> list[Any]:
@@ -219,7 +219,7 @@ def differences_beside_a_stage(config: Config) -> list[Any]:
 
 FORM = "the value must have the form abs(int32(inp[vb, vi]) - int32(wgt[vo, vi]))"
 UNTABLED = "stage negated must have one table for the mapper to use it, got none"
-NO_TABLE = "results must be looked up in a table to go through stage look, got none that are"
+NO_TABLE = "results must be looked up in a table to go through stage look, got others"
 NO_PRODUCT = "gemm: the value must have the form int32(inp[vb, vi]) * int32(wgt[vo, vi]), got abs"
 UNUSED = [
     (negated, small_dense, UNTABLED),

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         {
             "--bitstream FILE": "the bitstream to load, for a board",
             "--repeats N = 3": "runs of each measurement (default 3)",
-            "-o --output FILE.json": "write the measured DRAM model there",
+            "-o --output FILE.json": "write the measured DRAM model to FILE.json",
         },
     )
     add_dram_arguments(parser)

@@ -30,7 +30,7 @@ def add_remote_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         group,
         {
-            "--listen HOST:PORT": "serve a device of this machine there",
+            "--listen HOST:PORT": "serve a device of this machine at that address",
             "--device NAME": "the device to serve: sim (default), rtl or pynq",
             "--tls DIR": "certificates, as vdla board certificates writes them",
             "--token-file FILE": "a secret that clients must know",
@@ -114,7 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--memory MIB = 128": "MiB of contiguous memory (default 128)",
-            "--overlay DIR": "write the .bit and .hwh there, for the client",
+            "--overlay DIR": "write the .bit and .hwh for the client to DIR",
         },
     )
     parser.add_argument(

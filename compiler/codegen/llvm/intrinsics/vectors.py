@@ -45,7 +45,7 @@ def cpu_intrinsic(
 
 
 def require_target(where: str, target: object) -> None:
-    """Refuse what is no CPU target."""
+    """Refuse what is not a CPU target."""
     if not isinstance(target, Target):
         rule = "target must be a Target, such as Target.named('host')"
         raise IntrinsicError(f"{where}: {rule}, got {target!r}")

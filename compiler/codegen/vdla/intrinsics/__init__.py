@@ -14,7 +14,7 @@ Declare = TypeVar("Declare", bound=Callable[..., Intrinsic])
 
 
 def for_config(declare: Declare) -> Declare:
-    """Cache the intrinsics that `declare` returns; refuse a first argument that is no Config."""
+    """Cache the intrinsics that `declare` returns; refuse a first argument that is not a Config."""
     cached = lru_cache(declare)
 
     @wraps(declare)
