@@ -158,7 +158,7 @@ class Pool2d(ChannelwiseWindow):
 
 
 _SHAPE = (*IMAGE, "channels", *WINDOW, "dilations")
-_RESULTS = ("activation", *CLIPPING, "input_zero_point", "raw")
+_RESULTS = ("activation", *CLIPPING, "input_zero_point", "raw", "table")
 depthwise_conv2d = template(
     "depthwise_conv2d", DepthwiseConv2d, (*_SHAPE, *_RESULTS, "virtual_threads", "tiling", "chained", "name")
 )

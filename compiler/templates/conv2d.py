@@ -216,5 +216,5 @@ class Conv2d(WindowTemplate):
 
 
 _SHAPE = (*IMAGE, "in_channels", "out_channels", *WINDOW, "dilations", "groups")
-_RESULTS = ("activation", *CLIPPING, "input_zero_point", "raw")
+_RESULTS = ("activation", *CLIPPING, "input_zero_point", "raw", "table")
 conv2d = template("conv2d", Conv2d, (*_SHAPE, *_RESULTS, "virtual_threads", "packing", "tiling", "chained", "name"))

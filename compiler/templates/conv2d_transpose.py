@@ -115,5 +115,5 @@ class Conv2dTranspose(WindowTemplate):
 
 
 _SHAPE = (*IMAGE, "in_channels", "out_channels", *WINDOW, "output_padding", "groups")
-_RESULTS = ("activation", *CLIPPING, "input_zero_point", "raw", *CHOSEN)
+_RESULTS = ("activation", *CLIPPING, "input_zero_point", "raw", "table", *CHOSEN)
 conv2d_transpose = template("conv2d_transpose", Conv2dTranspose, (*_SHAPE, *_RESULTS))

@@ -19,7 +19,7 @@ from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition
 from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.roles import DATA, OTHER
-from vdla.compiler.templates.checks import Pair, check_extents, check_range
+from vdla.compiler.templates.checks import Pair, check_extents, check_flag, check_range
 from vdla.compiler.templates.template import CHOSEN, CLIPPING, Template
 from vdla.compiler.templates.window import IMAGE, channelwise_form, channelwise_layouts
 from vdla.hardware.factors import MAX_FACTOR
@@ -212,9 +212,39 @@ class ResidualAdd(PairTemplate):
         return -sum(factor * zero for factor, zero in zip(self.factors, self.input_zero_points, strict=True))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Scaling(PairTemplate):
+    """data * other, requantised; `by_channel`, the other has one pixel, factors of all places.
+
+    `pack` takes the product of both scales over that of the result.
+
+    Raises:
+        TemplateError: an extent or zero point is out of range, or no tile fits the buffers.
+    """
+
+    by_channel: bool = False
+    name: str = "scaling"
+
+    def check(self) -> None:
+        """Also reject a flag that is none."""
+        check_flag(self.name, "by_channel", self.by_channel)
+        super().check()
+
+    @cached_property
+    def definition(self) -> Definition:
+        """The product."""
+        zeros = self.input_zero_points
+        return definitions.scaling(by_channel=self.by_channel, zero_points=zeros, **self.plain)
+
+
 _SHAPE = (*IMAGE, "channels")
-_PAIR = (*_SHAPE, "factors", "input_zero_points", "activation", *CLIPPING)
-rescale = template("rescale", Rescale, (*_SHAPE, "input_zero_point", "activation", *CLIPPING, *CHOSEN))
-leaky_relu = template("leaky_relu", LeakyRelu, (*_SHAPE, "factors", "input_zero_point", *CLIPPING, *CHOSEN))
+_PAIR = (*_SHAPE, "factors", "input_zero_points", "activation", *CLIPPING, "table")
+rescale = template("rescale", Rescale, (*_SHAPE, "input_zero_point", "activation", *CLIPPING, "table", *CHOSEN))
+leaky_relu = template("leaky_relu", LeakyRelu, (*_SHAPE, "factors", "input_zero_point", *CLIPPING, "table", *CHOSEN))
 extremum = template("extremum", Extremum, ("kind", *_PAIR, *CHOSEN))
 residual_add = template("residual_add", ResidualAdd, (*_PAIR, "raw", *CHOSEN))
+scaling = template(
+    "scaling",
+    Scaling,
+    (*_SHAPE, "by_channel", "input_zero_points", "activation", *CLIPPING, "raw", "table", *CHOSEN),
+)

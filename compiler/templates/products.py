@@ -184,7 +184,7 @@ class BatchedMatmul(Template):
         return checked.transpose(0, 2, 1) if self.transposed else checked
 
 
-_RESULTS = ("activation", *CLIPPING, "input_zero_point", "raw", *CHOSEN)
+_RESULTS = ("activation", *CLIPPING, "input_zero_point", "raw", "table", *CHOSEN)
 dense = template("dense", Dense, ("rows", "in_features", "out_features", *_RESULTS))
 batched_matmul = template(
     "batched_matmul", BatchedMatmul, ("batch", "rows", "depth", "columns", "transposed", *_RESULTS)

@@ -24,7 +24,7 @@ from vdla.compiler.map.packing import gather, pack_array, unpacked
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import requantised_by
 from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError
-from vdla.compiler.operators.vdla.roles import SCALE
+from vdla.compiler.operators.vdla.roles import SCALE, TABLE
 from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.compiler.templates.checks import check_array, check_flag, check_multipliers, check_output, check_range
@@ -54,6 +54,7 @@ class Template(ABC):
     zero_point: int = 0
     input_zero_point: int = 0
     raw: bool = False
+    table: bool = False
     virtual_threads: int = 2
     tiling: Tiling | None = None
     chained: bool = False
@@ -118,7 +119,7 @@ class Template(ABC):
             macs=self.macs,
             pack=self.pack,
             pack_inputs=self.pack_inputs,
-            pack_constants=self.pack_constants,
+            pack_constants=self.packed_constants,
             unpack=self.unpack,
             layouts=self.layouts,
             problem=self.problem,
@@ -149,7 +150,8 @@ class Template(ABC):
             raise TemplateError(f"{self.name}: activation must be none or relu, got {self.activation!r}")
         self._check_bound("floor", low, high)
         check_flag(self.name, "raw", self.raw)
-        for option in ("activation", *CLIPPING) if self.raw else ():
+        check_flag(self.name, "table", self.table)
+        for option in ("activation", *CLIPPING, "table") if self.raw else ():
             value, default = getattr(self, option), getattr(Template, option)
             if value != default:
                 raise TemplateError(f"{self.name}: {option} must be {default!r} for raw sums, got {value!r}")
@@ -185,7 +187,7 @@ class Template(ABC):
         if self.raw:
             return sums
         shape = (*(sums.shape[axis] for axis in channels), *extents)
-        return requantised_by(
+        result = requantised_by(
             sums,
             shape,
             lambda i: (*(i[axis] for axis in channels), *classes(i)),
@@ -193,6 +195,13 @@ class Template(ABC):
             self.zero_point,
             self._bounds,
         )[1]
+        return self._looked_up(result) if self.table else result
+
+    def _looked_up(self, result: te.Tensor) -> te.Tensor:
+        """The elements of the table at the place of each result, the least one first."""
+        half = 1 << (self.config.out_bits - 1)
+        table = te.placeholder((2 * half,), self.config.out_dtype, str(TABLE))
+        return te.compute(result.shape, lambda *i: table[te.cast("int32", result[i]) + half], result.name)
 
     # --- arrays
 
@@ -212,7 +221,20 @@ class Template(ABC):
         count = len(names) - len(inputs)
         if len(arrays) < count:
             raise TypeError(f"{self.name}: pack must get {', '.join(names)}, got {len(arrays)} arrays")
-        return self.pack_inputs(*arrays[:count], **inputs) | self.pack_constants(*arrays[count:], **named)
+        return self.pack_inputs(*arrays[:count], **inputs) | self.packed_constants(*arrays[count:], **named)
+
+    def packed_constants(self, *arrays: Any, table: Array | None = None, **named: Any) -> dict[str, Array]:  # noqa: ANN401  of any template
+        """The program's arrays from what `pack_constants` takes, and the table of an operator that has
+        one.
+        """
+        packed = self.pack_constants(*arrays, **named)
+        if (table is not None) != self.table:
+            rule = f"table must be {'given' if self.table else 'left out'} with table={self.table}"
+            raise TemplateError(f"{self.name}: {rule}, got {'none' if table is None else 'one'}")
+        if table is None or self.packed.form.result_table is None:
+            return packed
+        name, place = self.packed.form.result_table
+        return packed | {name: check_array("table", table, place.source.shape, place.source.dtype).reshape(place.entry)}
 
     def packed_arrays(self, **arrays: Array | None) -> dict[str, Array]:
         """The program's inputs of the plain arrays that are given, by name.

@@ -16,6 +16,7 @@ from vdla.compiler.graph.accelerator.views import Views
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.groups import BODY, fused_node
 from vdla.compiler.graph.machine.call import NotAcceleratedError, OperatorCall
+from vdla.compiler.graph.machine.elementwise_calls import looked_up
 from vdla.compiler.graph.machine.packing import InputLayout, PackedLayout
 from vdla.compiler.graph.operators import Trait, has_trait
 from vdla.compiler.graph.passes import explain_fusion
@@ -54,9 +55,17 @@ def _candidates(graph: Graph, config: Config) -> AcceleratorCandidates:
         except NotAcceleratedError as error:
             reasons[node.outputs[0]] = f"on the accelerator it must {unfused.get(node.outputs[0], error)}"
         else:
-            calls[node.outputs[0]] = call
+            calls[node.outputs[0]] = call = _with_maker(graph, node, calls, call)
             made[node.outputs[0]] = call.output
     return AcceleratorCandidates(calls, reasons)
+
+
+def _with_maker(graph: Graph, node: Node, calls: Mapping[str, OperatorCall], call: OperatorCall) -> OperatorCall:
+    """The call of a table, which may be the way out of the operator that makes its operand for it."""
+    operand = node.inputs[0]
+    if node.op != "vdla.QTable" or operand not in calls or graph.readers(operand) != 1:
+        return call
+    return replace(call, with_maker=looked_up(calls[operand], node.attributes["table"]))
 
 
 def partition(graph: Graph, config: Config, calls: Mapping[str, OperatorCall]) -> Graph:

@@ -29,13 +29,15 @@ class OperatorCall:
 
     `inputs` has value and layout of each parameter that is an activation, `constants` the packed
     arrays of the others; `output` is the layout of the result. Without an operator, the inputs are
-    the parts of the result.
+    the parts of the result. `with_maker` is the same as one operator with the one that makes its
+    operand for nobody else.
     """
 
     operator: Operator | None
     inputs: Mapping[str, tuple[str, InputLayout]]
     constants: Mapping[str, Array]
     output: PackedLayout
+    with_maker: OperatorCall | None = None
 
     @property
     def macs(self) -> int:

@@ -9,10 +9,14 @@ from functools import partial
 from typing import Any
 
 from vdla.compiler import templates
-from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, made
+from vdla.compiler.graph.graph import Array
+from vdla.compiler.graph.machine.call import MachineNode, NotAcceleratedError, OperatorCall, decline, made
 from vdla.compiler.graph.machine.convolution_calls import image_options
 from vdla.compiler.graph.machine.packing import Broadcast, Channels, PackedLayout
-from vdla.compiler.operators.vdla import Operator
+from vdla.compiler.map.expression_parts import MapError
+from vdla.compiler.operators.vdla import Operator, TemplateError
+from vdla.compiler.operators.vdla.roles import TABLE
+from vdla.hardware.config import Config
 
 
 def pool(kind: str) -> Callable[[MachineNode], OperatorCall]:
@@ -44,6 +48,70 @@ def add(at: MachineNode) -> OperatorCall:
     packed = operator.pack_constants(multiplier=float(at.multiplier[0]))
     inputs = dict(zip(("data", "other"), zip(names, layouts, strict=True), strict=True))
     return made(operator, inputs, packed, result)
+
+
+def mul(at: MachineNode) -> OperatorCall:
+    """The product of two activations; one may be a factor for each channel of images."""
+    names = at.node.inputs[:2]
+    channels = at.channels(names)
+    result = at.result(channels)
+    zeros = [at.options["a_zero_point"], at.options["b_zero_point"]]
+    shapes = [at.shape(name) for name in names]
+    if shapes[0] != result.shape:  # the product is the same in the other order
+        names, zeros, shapes = names[::-1], zeros[::-1], shapes[::-1]
+    factors = (*result.shape[:2], *(1 for _ in result.shape[2:]))
+    by_channel = channels is Channels.IMAGE and shapes == [result.shape, factors] and factors != result.shape
+    other = at.activation(names[1], channels) if by_channel else _operand(at, names[1], result)
+    operator = templates.scaling(
+        at.config,
+        **image_options(at, result),
+        channels=result.image[1],
+        by_channel=by_channel,
+        input_zero_points=(zeros[0], zeros[1]),
+    )
+    packed = operator.pack_constants(multiplier=float(at.multiplier[0]))
+    layouts = (_operand(at, names[0], result), other)
+    inputs = dict(zip(("data", "other"), zip(names, layouts, strict=True), strict=True))
+    return made(operator, inputs, packed, result)
+
+
+def look_up(at: MachineNode) -> OperatorCall:
+    """The elements of a table, by a machine that looks results up on their way out."""
+    if at.config.stage is None:
+        decline("run on a machine that looks results up on their way out, got one without such a stage")
+    channels = at.channels(at.node.inputs[:1])
+    data, result = at.activation(at.node.inputs[0], channels), at.result(channels)
+    count, channel_count, height, width = data.image
+    operator = _with_table(
+        templates.rescale, at.config, batch=count, height=height, width=width, channels=channel_count
+    )
+    packed = operator.pack_constants(table=at.options["table"])
+    return made(operator, {"data": (at.node.inputs[0], data)}, packed, result)
+
+
+def _with_table(template: Callable[..., Operator], config: Config, **options: Any) -> Operator:  # noqa: ANN401
+    try:
+        return template(config, **options, table=True)
+    except MapError as error:
+        decline(f"fit the machine's stage on the way out; {error}")
+
+
+def looked_up(call: OperatorCall, table: Array) -> OperatorCall | None:
+    """The call whose results are looked up in a table on their way out; None where its program would
+    read or write other layouts.
+    """
+    operator = call.operator
+    if operator is None or operator.origin is None:
+        return None
+    try:
+        found = _with_table(operator.origin.template, operator.config, **operator.origin.options)
+    except (TemplateError, NotAcceleratedError):
+        return None
+    if found.layouts != operator.layouts or call.constants.keys() - found.function.buffers.keys():
+        return None
+    same = all(found.function.buffers[p].dims == buffer.dims for p, buffer in operator.function.buffers.items())
+    dims = found.function.buffers[TABLE].dims
+    return replace(call, operator=found, constants={**call.constants, TABLE: table.reshape(dims)}) if same else None
 
 
 def _operand(at: MachineNode, name: str, result: PackedLayout) -> PackedLayout:

@@ -13,7 +13,7 @@ from vdla.compiler.graph.integer.elementwise import fuse_rescale
 from vdla.compiler.graph.layouts import windowed as layouts
 from vdla.compiler.graph.layouts.elementwise import follow_int8_inputs
 from vdla.compiler.graph.machine.convolution_calls import conv, conv_transpose, dense
-from vdla.compiler.graph.machine.elementwise_calls import add, elementwise, pool
+from vdla.compiler.graph.machine.elementwise_calls import add, elementwise, look_up, mul, pool
 from vdla.compiler.graph.machine.matmul_call import matmul
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
 from vdla.compiler.graph.rules import integer_elementwise as rules
@@ -93,7 +93,7 @@ QUANTISED = (
         template=elementwise(templates.leaky_relu, "factors"),
         **_OF_INT8,
     ),
-    OperatorRecord(name="vdla.QMul", expression=rules.qmul, attributes=_OF_TWO, **_OF_INT8),
+    OperatorRecord(name="vdla.QMul", expression=rules.qmul, attributes=_OF_TWO, template=mul, **_OF_INT8),
     OperatorRecord(
         name="vdla.QRescale",
         expression=rules.qrescale,
@@ -101,7 +101,7 @@ QUANTISED = (
         template=elementwise(templates.rescale),
         **_OF_INT8,
     ),
-    OperatorRecord(name="vdla.QTable", expression=rules.qtable, attributes={"table": np.ndarray}, **_OF_INT8),
+    OperatorRecord(name="vdla.QTable", expression=rules.qtable, attributes={"table": np.ndarray}, template=look_up, **_OF_INT8),
     OperatorRecord(name="vdla.ToInt8", expression=rules.to_int8, attributes={}, **_ELEMENTWISE),
     OperatorRecord(name="vdla.ToUint8", expression=rules.to_uint8, attributes={}, **_ELEMENTWISE),
 )
