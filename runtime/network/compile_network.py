@@ -24,7 +24,9 @@ from vdla.compiler.graph.passes import (
     GraphPass,
     Observer,
     choose_layouts,
+    for_machine,
     run_passes,
+    without_copies,
 )
 from vdla.compiler.target import Target
 from vdla.hardware.config import Config
@@ -33,7 +35,7 @@ from vdla.runtime.executor.model import Model
 from vdla.runtime.grid.registry import GRID_DEVICES, open_grid_device
 from vdla.runtime.network.bodies import BODIES, FUSION
 from vdla.runtime.network.build import ProgramTimer, Progress, build_artifact
-from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, REGIONS
+from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, REGIONS, evaluate_node
 from vdla.runtime.network.kernels import GridKernelTable, KernelPoints
 from vdla.runtime.network.place_on_grid import GridChoices
 from vdla.runtime.network.targets import Extents, combinations, target_of
@@ -205,6 +207,7 @@ PASSES = (
     *(each.name for each in PREPARATION),
     "quantise",
     *(each.name for each in INTEGER),
+    "for_machine",
     "partition",
     *(each.name for each in REGIONS),
     "gpu",
@@ -236,12 +239,13 @@ def _on_devices(
     time: ProgramTimer | None,
 ) -> tuple[Graph, Mapping[str, Decision]]:
     """The graph in regions of the accelerator, and the decision on each node."""
+    graph = run_passes(graph, (GraphPass("for_machine", lambda graph: for_machine(graph, evaluate_node)),), observe)
     elsewhere = {} if on_grid is None else on_grid.decisions(graph)
     on_gpu = {name: why.gpu_seconds for name, why in elsewhere.items() if why.device == "gpu" and why.gpu_seconds}
     count = None if time is None else time.cycles
     choice = choose(graph, config, candidates(graph, config), cpu, place, on_gpu, count)
     passes = (
-        GraphPass("partition", lambda graph: partition(graph, config, choice.calls)),
+        GraphPass("partition", lambda graph: partition(without_copies(graph, choice.calls), config, choice.calls)),
         *REGIONS,
     )
     known = [node for node in graph.nodes if node.name and node.outputs[0] in choice.decisions]
