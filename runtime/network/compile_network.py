@@ -25,9 +25,10 @@ from vdla.compiler.graph.passes import (
     Observer,
     choose_layouts,
     for_machine,
+    for_other_devices,
     run_passes,
-    without_copies,
 )
+from vdla.compiler.graph.rewriting import Replacement
 from vdla.compiler.target import Target
 from vdla.hardware.config import Config
 from vdla.runtime.executor.errors import ModelError
@@ -239,13 +240,21 @@ def _on_devices(
     time: ProgramTimer | None,
 ) -> tuple[Graph, Mapping[str, Decision]]:
     """The graph in regions of the accelerator, and the decision on each node."""
-    graph = run_passes(graph, (GraphPass("for_machine", lambda graph: for_machine(graph, evaluate_node)),), observe)
+    replaced: dict[str, Replacement] = {}
+
+    def prepare(graph: Graph) -> Graph:
+        return for_machine(graph, evaluate_node, replaced)
+
+    def divide(graph: Graph) -> Graph:
+        return partition(for_other_devices(graph, choice.calls, replaced), config, choice.calls)
+
+    graph = run_passes(graph, (GraphPass("for_machine", prepare),), observe)
     elsewhere = {} if on_grid is None else on_grid.decisions(graph)
     on_gpu = {name: why.gpu_seconds for name, why in elsewhere.items() if why.device == "gpu" and why.gpu_seconds}
     count = None if time is None else time.cycles
     choice = choose(graph, config, candidates(graph, config), cpu, place, on_gpu, count)
     passes = (
-        GraphPass("partition", lambda graph: partition(without_copies(graph, choice.calls), config, choice.calls)),
+        GraphPass("partition", divide),
         *REGIONS,
     )
     known = [node for node in graph.nodes if node.name and node.outputs[0] in choice.decisions]

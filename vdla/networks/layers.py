@@ -149,7 +149,9 @@ def squeeze_excite(net: NetworkBuilder, x: Feature, channels: int, name: str) ->
 def concat(net: NetworkBuilder, parts: Sequence[Feature], name: str) -> Feature:
     """The channels of all parts, in order."""
     net.node("Concat", [part.name for part in parts], name, axis=1)
-    mean, variance = (np.concatenate(values) for values in zip(*((x.moments.mean, x.moments.variance) for x in parts), strict=True))
+    mean, variance = (
+        np.concatenate(values) for values in zip(*((x.moments.mean, x.moments.variance) for x in parts), strict=True)
+    )
     return Feature(name, sum(part.channels for part in parts), parts[0].size, Moments(mean, variance))
 
 

@@ -105,6 +105,17 @@ class Regions:
         for node in self.graph.nodes:
             found = self._level(node)
             self.level.update((name, found) for name in node.outputs if name)
+        for node in reversed(self.graph.nodes):
+            self._delay_parts(node)
+
+    def _delay_parts(self, node: Node) -> None:
+        """Move what only a concatenation reads to its region, which then makes it in its place."""
+        call = self.calls.get(node.outputs[0])
+        if call is None or call.operator is not None:
+            return
+        for name in node.inputs:
+            if name in self.calls and self.graph.readers(name) == 1:
+                self.level[name] = self.level[node.outputs[0]]
 
     def _level(self, node: Node) -> int:
         """The region of a node of the accelerator; of others, the last that they depend on."""

@@ -101,7 +101,9 @@ QUANTISED = (
         template=elementwise(templates.rescale),
         **_OF_INT8,
     ),
-    OperatorRecord(name="vdla.QTable", expression=rules.qtable, attributes={"table": np.ndarray}, template=look_up, **_OF_INT8),
+    OperatorRecord(
+        name="vdla.QTable", expression=rules.qtable, attributes={"table": np.ndarray}, template=look_up, **_OF_INT8
+    ),
     OperatorRecord(name="vdla.ToInt8", expression=rules.to_int8, attributes={}, **_ELEMENTWISE),
     OperatorRecord(name="vdla.ToUint8", expression=rules.to_uint8, attributes={}, **_ELEMENTWISE),
 )

@@ -110,7 +110,10 @@ class _Planner:
     def _function(self, node: Node) -> None:
         """Quantises the result of a table that sums, products of activations or movements read."""
         name, source = node.outputs[0], self._source(node)
-        inside = [id(reader) in self.functions and self._source(reader) == source for reader in self.graph.consumers.get(name, ())]
+        inside = [
+            id(reader) in self.functions and self._source(reader) == source
+            for reader in self.graph.consumers.get(name, ())
+        ]
         if source in self.values and not all(inside) and name in self.feeding and name not in self.mixed:
             self.values.setdefault(name, name)
 
