@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands.console import column_width, table
@@ -118,7 +118,7 @@ def shortened(name: str, most: int = 28) -> str:
 
 
 def sentence(artifact: Artifact) -> str:
-    """The whole in a sentence: how much runs where."""
+    """The whole in a sentence or two: how much runs where, and how long by the models."""
     rows = placed_rows(artifact)
     name, steps = artifact.plan.name, len(artifact.plan.steps)
     if artifact.config is None and artifact.grid is None:
@@ -132,7 +132,49 @@ def sentence(artifact: Artifact) -> str:
         nbytes = sum(row.nbytes or 0 for row in copies)
         copied = f"{_count(len(copies), 'copy', 'copies')} of {nbytes:,} bytes"
         parts.append(f"{_part(rows, 'gpu')} on the GPU ({artifact.grid.device}), with {copied}")
-    return f"{name} runs {'; '.join(parts)}."
+    return " ".join([f"{name} runs {'; '.join(parts)}.", *_times_sentence(artifact)])
+
+
+def _times_sentence(artifact: Artifact) -> list[str]:
+    """How long a run takes on the machine, on the CPU and for handovers, if all is estimated."""
+    if artifact.config is None or artifact.grid is not None or not artifact.programs:
+        return []
+    times = run_times(artifact)
+    if times is None:
+        return []
+    parts = (
+        f"{milliseconds(times.accelerator)} on {artifact.config.name}",
+        f"{milliseconds(times.cpu)} on the CPU",
+        f"{milliseconds(times.handover)} in {_count(times.handovers, 'handover')}",
+    )
+    return [f"A run takes an estimated {milliseconds(times.total)}: {', '.join(parts)}."]
+
+
+@dataclass(frozen=True, slots=True)
+class RunTimes:
+    """Seconds of a run on an accelerator, on the CPU beside it, and to hand tensors over, by the
+    models of both; `handovers` counts the steps that pack or unpack.
+    """
+
+    accelerator: float
+    cpu: float
+    handover: float
+    handovers: int
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return self.accelerator + self.cpu + self.handover
+
+
+def run_times(artifact: Artifact) -> RunTimes | None:
+    """The times of a run; None where an operator has no estimate."""
+    rows = placed_rows(artifact)
+    if any(row.operator.seconds is None for row in rows):
+        return None
+    seconds = {device: sum(row.operator.seconds or 0.0 for row in rows if row.device == device) for device in DEVICES}
+    handovers = len({row.step for row in rows if row.device == "handover"})
+    return RunTimes(seconds["vdla"], seconds["cpu"] + seconds["numpy"], seconds["handover"], handovers)
 
 
 def _part(rows: list[PlacedRow], device: str) -> str:
@@ -173,7 +215,7 @@ def document(artifact: Artifact) -> dict[str, Any]:
     """The same as JSON-compatible values."""
     rows = placed_rows(artifact)
     totals = {device: _total([row for row in rows if row.device == device]) for device in DEVICES}
-    plan = artifact.plan
+    plan, times = artifact.plan, run_times(artifact) if artifact.programs else None
     return {
         "model": plan.name,
         "machine": artifact.config.name if artifact.config else None,
@@ -181,6 +223,7 @@ def document(artifact: Artifact) -> dict[str, Any]:
         "gpu": artifact.grid.device if artifact.grid else None,
         "summary": sentence(artifact),
         "totals": totals,
+        "times": None if times is None else asdict(times),
         "arena_bytes": plan.arena_bytes,
         "arena_bytes_without_reuse": plan.arena_bytes_without_reuse,
         "gpu_arena_bytes": plan.device_bytes,
