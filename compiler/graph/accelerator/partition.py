@@ -92,7 +92,11 @@ def without_scattered_joins(
 
 @dataclass
 class Regions:
-    """The regions that the operators of `calls` form; `level` has that of each value."""
+    """The regions that the operators of `calls` form; `level` has that of each value.
+
+    `packed_tables` has the layouts of results that the host looks up in packed tensors, between two
+    regions.
+    """
 
     graph: Graph
     config: Config
@@ -101,12 +105,22 @@ class Regions:
 
     def __post_init__(self) -> None:
         self.views = Views.of(self.graph)
+        self.packed_tables = {n.outputs[0]: self.calls[n.inputs[0]].output for n in self.graph.nodes if self._keeps(n)}
         self.packed: dict[tuple[str, InputLayout], str] = {}  # inputs of regions, each packed once for all of them
         for node in self.graph.nodes:
             found = self._level(node)
             self.level.update((name, found) for name in node.outputs if name)
         for node in reversed(self.graph.nodes):
             self._delay_parts(node)
+
+    def _keeps(self, node: Node) -> bool:
+        """Whether the host looks up what the accelerator makes for it as it is."""
+        result, before = node.outputs[0], self.calls.get(node.inputs[0]) if node.inputs else None
+        if node.op != "vdla.QTable" or result in self.calls or before is None or before.output.conversion:
+            return False
+        readers = (self.calls.get(reader.outputs[0]) for reader in self.graph.consumers.get(result, ()))
+        reads = (item for call in readers if call is not None for item in call.inputs.values())
+        return any(value == result and before.output.same_bytes(layout) for value, layout in reads)
 
     def _delay_parts(self, node: Node) -> None:
         """Move what only a concatenation reads to its region, which then makes it in its place."""
@@ -127,18 +141,21 @@ class Regions:
     def _after(self, value: str, layout: InputLayout) -> int:
         """The first region that can read a value."""
         level = self.level.get(value, 0)
-        return level if self.is_packed(value, layout) else level + 1
+        here = self.root(value) in self.calls and self.is_packed(value, layout)
+        return level if here else level + 1
 
     def root(self, value: str) -> str:
         """The value that a value is a view of."""
         return self.views.root(value)
 
     def is_packed(self, value: str, layout: InputLayout) -> bool:
-        """Whether an operator of the accelerator makes a value in a layout."""
-        call = self.calls.get(self.root(value))
-        if call is None:
+        """Whether an operator of the accelerator, or a table on the host, makes a value in a layout."""
+        root = self.root(value)
+        call = self.calls.get(root)
+        output = self.packed_tables.get(root) if call is None else call.output
+        if output is None:
             return False
-        return call.output.same_heads(layout) if value in self.views.heads else call.output.same_bytes(layout)
+        return output.same_heads(layout) if value in self.views.heads else output.same_bytes(layout)
 
     def joins(self, name: str) -> bool:
         """Whether the region of a concatenation makes its operands in their places."""
@@ -159,7 +176,8 @@ class Regions:
 
     def read_by_host(self, value: str) -> bool:
         """Whether the user or an operator of the CPU reads a value."""
-        readers = [node for node in self.graph.consumers.get(value, ()) if node.outputs[0] not in self.calls]
+        elsewhere = self.calls.keys() | self.packed_tables.keys()
+        readers = [node for node in self.graph.consumers.get(value, ()) if node.outputs[0] not in elsewhere]
         views = [self.views.of_node(node, value) for node in readers]
         return value in self.graph.outputs or any(view is None or self.read_by_host(view) for view in views)
 
@@ -175,6 +193,8 @@ class Regions:
             else:
                 others.append(node)
         made = [self._region(number, nodes) for number, nodes in members.items()]
+        made += [self._packed_table(node) for node in others if node.outputs[0] in self.packed_tables]
+        others = [node for node in others if node.outputs[0] not in self.packed_tables]
         nodes = [*others, *(node for each in made for node in each.nodes)]
         constants = dict(self.graph.constants)
         types = dict(self.graph.types)
@@ -182,6 +202,15 @@ class Regions:
             constants.update(each.constants)
             types.update(each.types)
         return self.graph.replace(nodes=in_order(nodes), constants=constants, types=types)
+
+    def _packed_table(self, node: Node) -> Replacement:
+        """The look-up of a packed tensor, and what unpacks the result for other nodes."""
+        (operand,), (result,) = node.inputs, node.outputs
+        around = _Around(self)
+        around.output(result, self.packed_tables[result])
+        name = node.name or result
+        found = replace(node, inputs=(packed_name(operand),), outputs=(packed_name(result),), name=name)
+        return Replacement((found, *around.after), around.constants, around.types)
 
     def _region(self, number: int, nodes: list[Node]) -> Replacement:
         """The node of a region, and the nodes that pack and unpack."""

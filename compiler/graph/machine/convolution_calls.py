@@ -43,9 +43,22 @@ def conv(at: MachineNode) -> OperatorCall:
     extents = {"in_channels": channels, "out_channels": outputs, "groups": group}
     packing = "channels" if at.node.inputs[0] in at.made else "auto"  # what is packed already stays so
     operator = templates.conv2d(at.config, **extents, **shared, packing=packing)
+    if any(layout.gaps for layout in operator.layouts.values()):  # of one group, with zeros between the groups
+        weight = _dense(weight, group)
+        operator = templates.conv2d(at.config, **{**extents, "groups": 1}, **shared, packing="channels")
     if operator.layouts["data"].holds_patches:
         data = _patches(data, kernel, shared, result)
     return _product(at, operator, data, result, weight)
+
+
+def _dense(weight: Array, groups: int) -> Array:
+    """The weight of one group that computes the same as that of several."""
+    outputs, inputs, *kernel = weight.shape
+    blocks = weight.reshape(groups, outputs // groups, inputs, *kernel)
+    whole = np.zeros((groups, outputs // groups, groups, inputs, *kernel), weight.dtype)
+    for group in range(groups):
+        whole[group, :, group] = blocks[group]
+    return whole.reshape(outputs, groups * inputs, *kernel)
 
 
 def _patches(
