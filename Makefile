@@ -31,7 +31,7 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.base-installed
 DEV := $(VENV)/.dev-installed
 NUMPY1 := $(VENV)-numpy1
-# Compiles the simulator's kernels, which the first run would do otherwise.
+# Compiles the simulator's kernels before tests need them at once; the demo does so by itself.
 WARM := $(BIN)/python -m vdla.simulator.warm_up
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
@@ -50,7 +50,6 @@ $(BIN)/python:
 $(BASE): pyproject.toml | $(BIN)/python
 	@echo "installing vdla into $(VENV)"
 	@$(BIN)/python $(PIP_INSTALL) --editable .
-	@$(WARM)
 	@touch $@
 
 $(DEV): pyproject.toml | $(BIN)/python

@@ -82,5 +82,7 @@ def compile_part(part: str) -> None:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or PARTS:
+    if len(sys.argv) == 1:
+        warm_up(PARTS).wait()
+    for name in sys.argv[1:]:
         compile_part(name)

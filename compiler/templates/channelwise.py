@@ -16,7 +16,7 @@ import numpy as np
 
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import depthwise_convolution, pooling
-from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, template
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, choice, template
 from vdla.compiler.operators.vdla.roles import SCALE, WEIGHT
 from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate, fits_somehow
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
@@ -74,14 +74,12 @@ class Pool2d(ChannelwiseWindow):
 
     # `by_rows`, which is no option: windows are read by rows of the kernel, as other operators read
     # blocks of channels.
-    kind: str
+    kind: str = choice("max", "average")
     count_include_pad: bool = True
     by_rows: bool = False
 
     def operator(self) -> Operator:
         """The operator of checked options, called by its kind unless it has a name."""
-        if self.kind not in ("max", "average"):
-            raise TemplateError(f"{self.name or 'pool2d'}: kind must be max or average, got {self.kind!r}")
         named = self if self.name else replace(self, name=f"{self.kind}_pool2d")
         return super(Pool2d, named).operator()
 

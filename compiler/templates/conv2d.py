@@ -21,7 +21,7 @@ from vdla.compiler.map.candidates import fixed_form
 from vdla.compiler.map.packing import pack_array
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import convolution
-from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, TemplateError, in_sections, template
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, TemplateError, choice, in_sections, template
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WEIGHT
 from vdla.compiler.operators.vdla.tiling import ranking_estimate
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
@@ -54,15 +54,13 @@ class Conv2d(WindowTemplate):
     in_channels: int
     out_channels: int
     groups: int = 1
-    packing: str = "auto"
+    packing: str = choice("auto", *_PACKINGS, default="auto")
     name: str = "conv2d"
     by_border: bool = False
 
     def check(self) -> None:
-        """Also reject an unknown packing."""
+        """Also reject groups that are no number."""
         check_extents(self.name, groups=self.groups)
-        if self.packing not in ("auto", *_PACKINGS):
-            raise TemplateError(f"{self.name}: packing must be auto, channels or patches, got {self.packing!r}")
         super().check()
 
     def check_channels(self) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition
-from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, template
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, choice, template
 from vdla.compiler.operators.vdla.roles import DATA, OTHER
 from vdla.compiler.templates.checks import Pair, check_extents, check_flag, check_range
 from vdla.compiler.templates.template import CHOSEN, CLIPPING, Template
@@ -171,13 +171,11 @@ class Extremum(PairTemplate):
         TemplateError: an extent, factor or zero point is out of range, or no tile fits the buffers.
     """
 
-    kind: str
+    kind: str = choice("maximum", "minimum")
     zero_point_name: ClassVar[str] = "input_zero_point"
 
     def operator(self) -> Operator:
         """The operator of checked options, called by its kind unless it has a name."""
-        if self.kind not in ("maximum", "minimum"):
-            raise TemplateError(f"{self.name or 'extremum'}: kind must be maximum or minimum, got {self.kind!r}")
         return super(Extremum, self if self.name else replace(self, name=self.kind)).operator()
 
     @cached_property

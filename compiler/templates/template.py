@@ -23,7 +23,7 @@ from vdla.compiler.map.packed_expression import result_axes
 from vdla.compiler.map.packing import gather, pack_array, unpacked
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import requantised_by
-from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError
+from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, choice
 from vdla.compiler.operators.vdla.roles import SCALE, TABLE
 from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
@@ -48,7 +48,7 @@ class Template(ABC):
     """The options that all templates have."""
 
     config: Config = field(kw_only=False)
-    activation: str = "none"
+    activation: str = choice("none", "relu", default="none")
     floor: int | None = None
     ceiling: int | None = None
     zero_point: int = 0
@@ -146,8 +146,6 @@ class Template(ABC):
     def check(self) -> None:
         """Reject options out of range, and a zero point of inputs that raw sums would hold."""
         low, high = check_range(f"{self.name}: zero_point", self.zero_point, self.config.out_dtype)
-        if self.activation not in ("none", "relu"):
-            raise TemplateError(f"{self.name}: activation must be none or relu, got {self.activation!r}")
         self._check_bound("floor", low, high)
         check_flag(self.name, "raw", self.raw)
         check_flag(self.name, "table", self.table)
@@ -224,9 +222,7 @@ class Template(ABC):
         return self.pack_inputs(*arrays[:count], **inputs) | self.packed_constants(*arrays[count:], **named)
 
     def packed_constants(self, *arrays: Any, table: Array | None = None, **named: Any) -> dict[str, Array]:  # noqa: ANN401  of any template
-        """The program's arrays from what `pack_constants` takes, and the table of an operator that has
-        one.
-        """
+        """The program's arrays from what `pack_constants` takes, and the table where there is one."""
         packed = self.pack_constants(*arrays, **named)
         if (table is not None) != self.table:
             rule = f"table must be {'given' if self.table else 'left out'} with table={self.table}"

@@ -81,12 +81,12 @@ def test_notes_and_warnings_follow_the_table(capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--data images.npy -o absent/x.onnx", "quantise: folder of --output must exist, got absent"),
+        ("--calibration images.npy -o absent/x.onnx", "quantise: folder of --output must exist, got absent"),
         (
-            "--data images.npy --method best",
+            "--calibration images.npy --method best",
             "quantise: method must be one of minmax, percentile, mse, entropy, got 'best'",
         ),
-        ("--data text.npy", "text.npy: file must be arrays in .npy or .npz format, got one that begins with "),
+        ("--calibration text.npy", "text.npy: file must be arrays in .npy or .npz format, got one that begins with "),
     ],
 )
 def test_wrong_arguments_are_refused(words: str, message: str, folder: Path, capsys: Capture) -> None:

@@ -24,7 +24,7 @@ EXAMPLES = """\
   vdla evaluate my.py --layers C2-C12 D3 --trials 100    both machines tuned
   vdla evaluate my.py --layers my.py:blocks    a function of yours that
                                          returns the tensor of its result
-  vdla evaluate int4.py --model net.onnx --accuracy --data images.npy
+  vdla evaluate int4.py --model net.onnx --accuracy --calibration images.npy
   vdla evaluate my.py --extension other.py     two extensions: what the
                                          first one adds to the other
 """
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse options before the work starts."""
     if arguments.calibration and arguments.accuracy is None:
-        raise CommandError("evaluate: --data must be left out without --accuracy, got files")
+        raise CommandError("evaluate: --calibration must be left out without --accuracy, got files")
     if arguments.accuracy is not None and not arguments.model:
         raise CommandError("evaluate: --accuracy must have --model, got layers")
     check_outputs("evaluate", arguments, "html", "picture", "json")

@@ -91,7 +91,7 @@ def accuracy_job(command: str, name: str, samples: int, data: Sequence[Path], se
         arrays = [calibration_data(path) for path in data]
         return AccuracyJob(content + b"".join(path.read_bytes() for path in data), model, lambda made: arrays)
     if name not in NETWORKS:
-        raise CommandError(f"{command}: --accuracy must have --data FILE for a model of yours, got none")
+        raise CommandError(f"{command}: --accuracy must have --calibration FILE for a model of yours, got none")
     own = content + f"{samples} {seed}".encode()
     return AccuracyJob(own, model, lambda made: [NETWORKS[name].inputs(made, 1, seed + k) for k in range(samples)])
 

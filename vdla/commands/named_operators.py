@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from vdla.commands import CommandError
 from vdla.commands.machine_options import integer, key_and_value
@@ -32,7 +32,6 @@ Build = Callable[[str, "Target | None"], "ir.Function"]
 Parameters = Mapping[str, inspect.Parameter]
 
 _DEFAULTS: Mapping[str, Any] = {"batch": 1}  # of the command line, where a function has none
-CHOICES = {"kind": "max|average", "activation": "none|relu", "packing": "auto|channels|patches"}
 
 
 # --- options --------------------------------------------------------------------------------------
@@ -68,7 +67,7 @@ def _value(where: str, parameter: inspect.Parameter, text: str) -> Any:  # noqa:
         if text not in ("yes", "no"):
             raise CommandError(f"{where} must be yes or no, got {text!r}")
         return text == "yes"
-    if parameter.annotation in (str, "str"):
+    if parameter.annotation in (str, "str") or _words(parameter):
         return text
     if "Pair" in annotation and "x" in text:
         return _integers(where, text)
@@ -131,11 +130,16 @@ def described(template: Template) -> tuple[list[str], list[str]]:
     required, optional = [], []
     for key, parameter in template_keys(template).items():
         if is_required(parameter):
-            required.append(f"{key}={CHOICES.get(key, 'N')}")
+            required.append(f"{key}={_words(parameter) or 'N'}")
         else:
             default = _DEFAULTS.get(key, parameter.default)
-            optional.append(f"[{key}={CHOICES.get(key) or _default(default)}]")
+            optional.append(f"[{key}={_words(parameter) or _default(default)}]")
     return required, optional
+
+
+def _words(parameter: inspect.Parameter) -> str:
+    """The words that an option may be, the default first."""
+    return "|".join(get_args(parameter.annotation))
 
 
 def _default(value: object) -> str:

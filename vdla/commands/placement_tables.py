@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands.console import column_width, table
+from vdla.runtime.executor.run_times import is_handover, run_times
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,8 +46,7 @@ def placed_rows(artifact: Artifact) -> list[PlacedRow]:
 
 def _rows(artifact: Artifact, step: str, placement: Placement) -> Iterator[PlacedRow]:
     for index, operator in enumerate(placement.operators):
-        packs = bool(artifact.programs) and placement.device in ("cpu", "numpy") and not operator.reason
-        device = "handover" if packs else placement.device
+        device = "handover" if is_handover(artifact, placement, operator) else placement.device
         yield PlacedRow(device, operator, step, None if index else placement.nbytes)
 
 
@@ -148,33 +148,6 @@ def _times_sentence(artifact: Artifact) -> list[str]:
         f"{milliseconds(times.handover)} in {_count(times.handovers, 'handover')}",
     )
     return [f"A run takes an estimated {milliseconds(times.total)}: {', '.join(parts)}."]
-
-
-@dataclass(frozen=True, slots=True)
-class RunTimes:
-    """Seconds of a run on an accelerator, on the CPU beside it, and to hand tensors over, by the
-    models of both; `handovers` counts the steps that pack or unpack.
-    """
-
-    accelerator: float
-    cpu: float
-    handover: float
-    handovers: int
-
-    @property
-    def total(self) -> float:
-        """All of them."""
-        return self.accelerator + self.cpu + self.handover
-
-
-def run_times(artifact: Artifact) -> RunTimes | None:
-    """The times of a run; None where an operator has no estimate."""
-    rows = placed_rows(artifact)
-    if any(row.operator.seconds is None for row in rows):
-        return None
-    seconds = {device: sum(row.operator.seconds or 0.0 for row in rows if row.device == device) for device in DEVICES}
-    handovers = len({row.step for row in rows if row.device == "handover"})
-    return RunTimes(seconds["vdla"], seconds["cpu"] + seconds["numpy"], seconds["handover"], handovers)
 
 
 def _part(rows: list[PlacedRow], device: str) -> str:

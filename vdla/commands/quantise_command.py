@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 _MOST_DB = 60.0  # in the chart: beyond it, errors are those of float32 for all purposes
 
 EXAMPLES = """\
-  vdla quantise model.onnx --calibration images.npy       writes model_int8.onnx
-  vdla quantise model.onnx --data a.npz b.npz      inputs by name, in batches
+  vdla quantise model.onnx --calibration images.npy      writes model_int8.onnx
+  vdla quantise model.onnx --calibration a.npz b.npz     inputs by name
   vdla quantise model.onnx --calibration images.npy --method percentile
-  vdla quantise model.onnx --calibration images.npy --float conv1 --picture layers.svg
+  vdla quantise model.onnx --calibration x.npy --float conv1 --picture all.svg
 """
 
 

@@ -31,7 +31,7 @@ DIVISOR = 8
 V1_BLOCKS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1))
 # v2: expansion, channels, repeats and stride of the first block of each stage.
 V2_STAGES = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
-# v3, large: kernel, expanded channels, channels, squeeze and excite, HardSwish, stride of each block.
+# v3, large: kernel, expanded channels, channels, squeeze and excite, HardSwish, stride.
 V3_BLOCKS = (
     (3, 16, 16, False, False, 1),
     (3, 64, 24, False, False, 2),
@@ -86,8 +86,9 @@ def mobilenet_v2(
 def mobilenet_v3(
     batch: Dimension = 1, image: int = 224, width: float = 1.0, depth: int = 15, classes: int = 1000, seed: int = 0
 ) -> ModelProto:
-    """`image` [batch, 3, image, image] to `logits` [batch, classes], by the last `depth` blocks of the
-    large network.
+    """`image` [batch, 3, image, image] to `logits` [batch, classes].
+
+    It has the last `depth` blocks of the large network.
     """
     net = NetworkBuilder("mobilenet_v3", seed)
     net.input("image", (batch, 3, image, image))

@@ -144,7 +144,7 @@ def _boxes(net: NetworkBuilder, grids: Sequence[str], sizes: Sequence[int], imag
 
 
 def _places(sizes: Sequence[int], image: int) -> dict[str, Array]:
-    """The centres of all places in steps of their grids, [1, 2, places], and these steps in pixels."""
+    """The centres of all places in steps of their grids, and these steps in pixels."""
     centres, steps = [], []
     for size in sizes:
         rows, columns = np.indices((size, size), np.float32) + np.float32(0.5)

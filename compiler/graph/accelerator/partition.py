@@ -61,7 +61,7 @@ def _candidates(graph: Graph, config: Config) -> AcceleratorCandidates:
 
 
 def _with_maker(graph: Graph, node: Node, calls: Mapping[str, OperatorCall], call: OperatorCall) -> OperatorCall:
-    """The call of a table, which may be the way out of the operator that makes its operand for it."""
+    """The call of a table, perhaps as the way out of the operator that makes its operand."""
     operand = node.inputs[0]
     if node.op != "vdla.QTable" or operand not in calls or graph.readers(operand) != 1:
         return call
@@ -149,7 +149,7 @@ class Regions:
         return self.views.root(value)
 
     def is_packed(self, value: str, layout: InputLayout) -> bool:
-        """Whether an operator of the accelerator, or a table on the host, makes a value in a layout."""
+        """Whether the accelerator, or a table on the host, makes a value in a layout."""
         root = self.root(value)
         call = self.calls.get(root)
         output = self.packed_tables.get(root) if call is None else call.output

@@ -44,8 +44,9 @@ class AcceleratedRegion:
 
     @cached_property
     def _steps(self) -> dict[int, tuple[OperatorCall, str]]:
-        """The calls with a program, and the value that each makes, by index; a table in which only one
-        operator of the region looks its results up is a part of that.
+        """The calls with a program, and the value that each makes, by index.
+
+        A table in which only one operator of the region looks its results up is a part of that.
         """
         places = {node.outputs[0]: index for index, (node, _, _) in enumerate(self.calls)}
         steps: dict[int, tuple[OperatorCall, str]] = {}

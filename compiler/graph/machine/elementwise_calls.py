@@ -97,8 +97,9 @@ def _with_table(template: Callable[..., Operator], config: Config, **options: An
 
 
 def looked_up(call: OperatorCall, table: Array) -> OperatorCall | None:
-    """The call whose results are looked up in a table on their way out; None where its program would
-    read or write other layouts.
+    """The call whose results are looked up in a table on their way out.
+
+    None where its program would read or write other layouts.
     """
     operator = call.operator
     if operator is None or operator.origin is None:

@@ -17,8 +17,10 @@ from vdla.compiler.graph.rewriting import Replacement, fresh_name, rewrite
 
 
 def fold_batch_norm(graph: Graph) -> Graph:
-    """The graph without BatchNormalization by constants; constants of each channel that are added to
-    the results of convolutions, or multiply them, become parts of weights and biases.
+    """The graph without BatchNormalization by constants.
+
+    Constants of each channel that are added to the results of convolutions, or multiply them,
+    become parts of weights and biases.
     """
     return rewrite(graph, (_fold, _fold_affine))
 

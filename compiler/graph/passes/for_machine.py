@@ -26,8 +26,9 @@ _COPY = {"x_zero_point": 0, **_EXACT_ONE, "y_zero_point": 0, "low": -128, "high"
 
 
 def for_machine(graph: Graph, evaluate: Evaluate, replaced: dict[str, Replacement]) -> Graph:
-    """The graph, as a machine runs more of it; `replaced` receives the nodes that other devices should
-    rather run, by their result.
+    """The graph, as a machine runs more of it.
+
+    `replaced` receives the nodes that other devices should rather run, by their result.
     """
 
     def repeated(graph: Graph, node: Node) -> Replacement | None:
@@ -72,8 +73,9 @@ def _split(graph: Graph, node: Node) -> Replacement | None:
 
 
 def _before(graph: Graph, name: str) -> tuple[list[Node], Node | None]:
-    """The functions that make a value, and the convolution of one group before them, if each is read
-    once.
+    """The functions that make a value, and the convolution of one group before them.
+
+    None for the convolution unless each is read once.
     """
     functions: list[Node] = []
     while graph.readers(name) == 1 and (node := graph.producers.get(name)) is not None:

@@ -57,8 +57,9 @@ def scaling(
     raw: bool = True,
     dtype: str = "int8",
 ) -> Sums:
-    """data * other, of inputs without their zero points; `by_channel`, the other is [batch, channels,
-    1, ...], a factor for all places.
+    """data * other, of inputs without their zero points.
+
+    With `by_channel`, the other is [batch, channels, 1, ...]: factors of all places.
     """
     where = "scaling"
     (data, full), names = _activations(where, ["data", "other"], batch, channels, size, dtype)

@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import MISSING, Field, dataclass, fields, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cached_property
 from inspect import Parameter, Signature
-from typing import Any, Concatenate, ParamSpec, Protocol, cast
+from typing import Any, Concatenate, Literal, ParamSpec, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -180,6 +180,11 @@ class OperatorForm(Protocol):
         """The operator of the options."""
 
 
+def choice(*words: str, default: object = MISSING) -> Any:  # noqa: ANN401  as `field` does
+    """A field of a form that is one of a few words."""
+    return field(default=default, metadata={"words": words})
+
+
 def template(
     name: str, form: Callable[Concatenate[Config, Options], OperatorForm], options: Sequence[str]
 ) -> Callable[Concatenate[Config, Options], Operator]:
@@ -189,6 +194,7 @@ def template(
     declared: Any = form
     known = {option.name: option for option in fields(declared)}
     parameters = [_parameter(known[option]) for option in options]
+    choices = {option.name: option.metadata["words"] for option in known.values() if "words" in option.metadata}
     required = [parameter.name for parameter in parameters if parameter.default is Parameter.empty]
 
     def checked(config: Config, *words: Options.args, **given: Options.kwargs) -> Operator:
@@ -212,7 +218,12 @@ def template(
     def applied(config: Config, given: Mapping[str, Any]) -> Operator:
         chooser = _chooser.get()
         more = {} if chooser is None else chooser(checked, config, given)
-        made: Operator = declared(config, **{**given, **more}).operator()
+        filled = declared(config, **{**given, **more})
+        for option, words in choices.items():
+            if getattr(filled, option) not in words:
+                rule = f"{option} must be {', '.join(words[:-1])} or {words[-1]}"
+                raise TemplateError(f"{filled.name or name}: {rule}, got {getattr(filled, option)!r}")
+        made: Operator = filled.operator()
         return replace(made, origin=OperatorOrigin(checked, given))
 
     function: Any = checked
@@ -225,7 +236,8 @@ def template(
 
 def _parameter(option: Field[Any]) -> Parameter:
     default = Parameter.empty if option.default is MISSING else option.default
-    return Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=option.type)
+    annotation = Literal[option.metadata["words"]] if "words" in option.metadata else option.type
+    return Parameter(option.name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _is_hashable(key: object) -> bool:
