@@ -62,10 +62,12 @@ def _measured(subject: Network, machines: dict[str, Config], seed: int) -> list[
     found = []
     for name, config in machines.items():
         graphs: dict[str, Graph] = {}
-        with compile_network(
-            quantised, config, observe=lambda each, _, after: graphs.update({each: after})
-        ) as compiled:
-            results = compiled(data[0])
+
+        def observe(name: str, _: Graph, after: Graph, graphs: dict[str, Graph] = graphs) -> None:
+            graphs[name] = after
+
+        with compile_network(quantised, config, observe=observe) as compiled:
+            results = compiled.run(data[0]).outputs
         wanted = Evaluator(graphs["simplify_integers"], prefer="definition").run(data[0])
         times = run_times(compiled.artifact)
         assert times is not None, "every operator has an estimate"

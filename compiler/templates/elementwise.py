@@ -211,7 +211,7 @@ class ResidualAdd(PairTemplate):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scaling(PairTemplate):
+class FactorProduct(PairTemplate):
     """data * other, requantised; `by_channel`, the other has one pixel, factors of all places.
 
     `pack` takes the product of both scales over that of the result.
@@ -243,6 +243,6 @@ extremum = template("extremum", Extremum, ("kind", *_PAIR, *CHOSEN))
 residual_add = template("residual_add", ResidualAdd, (*_PAIR, "raw", *CHOSEN))
 scaling = template(
     "scaling",
-    Scaling,
+    FactorProduct,
     (*_SHAPE, "by_channel", "input_zero_points", "activation", *CLIPPING, "raw", "table", *CHOSEN),
 )

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import te
+from vdla.compiler.map.expression_parts import MapError
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.packed_expression import result_axes
 from vdla.compiler.map.packing import gather, pack_array, unpacked
@@ -138,7 +139,10 @@ class Template(ABC):
         self.check()
         if not is_int(self.virtual_threads) or self.virtual_threads < 1:
             raise TemplateError(f"{self.name}: virtual_threads must be at least 1, got {self.virtual_threads!r}")
-        form, tiling = self.with_tiling()
+        try:
+            form, tiling = self.with_tiling()
+        except MapError as error:  # the machine cannot look results up
+            raise TemplateError(str(error)) from None
         return form.tiled(tiling)
 
     # --- results
@@ -222,7 +226,7 @@ class Template(ABC):
         return self.pack_inputs(*arrays[:count], **inputs) | self.packed_constants(*arrays[count:], **named)
 
     def packed_constants(self, *arrays: Any, table: Array | None = None, **named: Any) -> dict[str, Array]:  # noqa: ANN401  of any template
-        """The program's arrays from what `pack_constants` takes, and the table where there is one."""
+        """The arrays of what `pack_constants` takes, and the table if there is one."""
         packed = self.pack_constants(*arrays, **named)
         if (table is not None) != self.table:
             rule = f"table must be {'given' if self.table else 'left out'} with table={self.table}"

@@ -10,13 +10,11 @@ from typing import Any
 
 from vdla.compiler import templates
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.machine.call import MachineNode, NotAcceleratedError, OperatorCall, decline, made
+from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, made
 from vdla.compiler.graph.machine.convolution_calls import image_options
 from vdla.compiler.graph.machine.packing import Broadcast, Channels, PackedLayout
-from vdla.compiler.map.expression_parts import MapError
 from vdla.compiler.operators.vdla import Operator, TemplateError
 from vdla.compiler.operators.vdla.roles import TABLE
-from vdla.hardware.config import Config
 
 
 def pool(kind: str) -> Callable[[MachineNode], OperatorCall]:
@@ -82,18 +80,9 @@ def look_up(at: MachineNode) -> OperatorCall:
     channels = at.channels(at.node.inputs[:1])
     data, result = at.activation(at.node.inputs[0], channels), at.result(channels)
     count, channel_count, height, width = data.image
-    operator = _with_table(
-        templates.rescale, at.config, batch=count, height=height, width=width, channels=channel_count
-    )
+    operator = templates.rescale(at.config, batch=count, height=height, width=width, channels=channel_count, table=True)
     packed = operator.pack_constants(table=at.options["table"])
     return made(operator, {"data": (at.node.inputs[0], data)}, packed, result)
-
-
-def _with_table(template: Callable[..., Operator], config: Config, **options: Any) -> Operator:  # noqa: ANN401
-    try:
-        return template(config, **options, table=True)
-    except MapError as error:
-        decline(f"fit the machine's stage on the way out; {error}")
 
 
 def looked_up(call: OperatorCall, table: Array) -> OperatorCall | None:
@@ -105,8 +94,8 @@ def looked_up(call: OperatorCall, table: Array) -> OperatorCall | None:
     if operator is None or operator.origin is None:
         return None
     try:
-        found = _with_table(operator.origin.template, operator.config, **operator.origin.options)
-    except (TemplateError, NotAcceleratedError):
+        found = operator.origin.template(operator.config, **operator.origin.options, table=True)
+    except TemplateError:
         return None
     if found.layouts != operator.layouts or call.constants.keys() - found.function.buffers.keys():
         return None

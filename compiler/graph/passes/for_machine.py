@@ -233,4 +233,4 @@ def for_other_devices(graph: Graph, on_machine: Iterable[str], replaced: Mapping
 
 
 def _is_copy(node: Node) -> bool:
-    return all(np.array_equal(node.attributes[key], value) for key, value in _COPY.items())
+    return all(np.array_equal(np.asarray(node.attributes[key]), np.asarray(value)) for key, value in _COPY.items())
