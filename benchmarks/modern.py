@@ -28,7 +28,7 @@ from vdla.support.progress import Progress, silent
 
 PRESET = "pynq_z1"
 MEASURED = ("yolo_v8n", "mobilenet_v3")
-STAGE = Path(__file__).parent.parent / "examples" / "look_up_table" / "lut.py"
+STAGE = Path(__file__).resolve().parent.parent / "examples" / "look_up_table" / "lut.py"
 
 
 def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()) -> BenchmarkResult:

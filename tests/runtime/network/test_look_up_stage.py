@@ -34,6 +34,7 @@ def compiled(
     return made, graphs, data[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["pynq_z1", "batch4"])
 @pytest.mark.parametrize("stage", [True, False], ids=["stage", "plain"])
 @pytest.mark.parametrize("name", ["mobilenet_v3", "yolo_v8n"])
