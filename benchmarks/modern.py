@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from vdla.benchmarks.harness import BenchmarkResult, Figures, Row, receipt
-from vdla.commands.placement_tables import run_times
 from vdla.compiler.extensions import extend
 from vdla.compiler.graph import Graph
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.networks.registry import Network, network
+from vdla.runtime.executor.run_times import run_times
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluator import Evaluator
 from vdla.runtime.network.quantise import quantise
