@@ -50,7 +50,7 @@ REFUSED = [
         dense,
         {"pads": 1},
         "dense: option must be one of rows, in_features, out_features, activation, floor, ceiling, zero_point, "
-        "input_zero_point, raw, virtual_threads, tiling, name, got pads",
+        "input_zero_point, raw, table, virtual_threads, tiling, name, got pads",
     ),
     (conv2d, {"groups": 2}, "conv2d: groups must divide in_channels = 5, got 2"),
     (conv2d, {"groups": 5, "out_channels": 6}, "conv2d: groups must divide out_channels = 6, got 5"),
