@@ -16,7 +16,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-PYTEST_ARGS ?= -n 3 --dist worksteal
+PYTEST_ARGS ?= -n 3 --dist worksteal --durations 40 --durations-min 5
 BENCHES ?= layers simulator compile mutants coverage equality rtl area cpu fuzz
 # What a second numpy major version could break; the rest of the tests do not touch numpy's edges.
 NUMPY1_TESTS ?= tests/hardware tests/simulator tests/runtime/native/test_kernel.py tests/commands/test_cli.py tests/benchmarks/test_benchmarks.py tests/verification/programs/test_suite.py

@@ -31,7 +31,7 @@ _Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class GridCase:
+class SpeedupCase:
     """An operator on shapes of float32."""
 
     operator: Callable[..., te.Tensor]
@@ -45,10 +45,10 @@ class GridCase:
         return te.create_function(inputs, [self.operator(*inputs, name="y", **options)], name)
 
 
-CASES: Mapping[str, GridCase] = {
-    "product": GridCase(operators.matmul, ((512, 512), (512, 512))),
-    "conv2d": GridCase(operators.conv2d, ((1, 64, 28, 28), (64, 64, 3, 3)), pads=1),
-    "softmax": GridCase(operators.softmax, ((1024, 256),)),
+CASES: Mapping[str, SpeedupCase] = {
+    "product": SpeedupCase(operators.matmul, ((512, 512), (512, 512))),
+    "conv2d": SpeedupCase(operators.conv2d, ((1, 64, 28, 28), (64, 64, 3, 3)), pads=1),
+    "softmax": SpeedupCase(operators.softmax, ((1024, 256),)),
 }
 
 

@@ -178,8 +178,6 @@ def load(built: NativeObject) -> Kernel:
     from vdla.compiler.codegen.llvm import NativeObject
     from vdla.compiler.target import host
 
-    pass
-
     if not isinstance(built, NativeObject):
         raise NativeError(f"load: built must be a NativeObject, as of compile_native, got {type(built).__name__}")
     machine = host()
@@ -209,6 +207,4 @@ def threads() -> int:
 
 
 def _pool_function(name: str) -> Any:  # noqa: ANN401  an address
-    pass
-
     return thread_pool().addresses[name]

@@ -45,6 +45,8 @@ class ResizedAxis:
         match mode:
             case "asymmetric":
                 return index / self.scale
+            case "tf_half_pixel_for_nn":
+                return centred + _HALF
             case "align_corners":
                 return index * last / (self.scale * self.extent - 1) if steps else Fraction(0)
             case "pytorch_half_pixel" if self.size == 1:

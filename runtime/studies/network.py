@@ -125,8 +125,6 @@ def layers_of(model: onnx.ModelProto | bytes | str | Path) -> list[EvaluatedLaye
     Raises:
         OnnxError, UnsupportedError: the model is not valid. EvaluateError: it has no layer.
     """
-    pass
-
     return _layers(records_of(model))
 
 
@@ -141,7 +139,6 @@ def kept_layers(content: bytes, model: Callable[[], onnx.ModelProto | Path]) -> 
         return _layers(records)
     except (OSError, ValueError, KeyError, TypeError):
         pass  # none is kept, or it is damaged
-    pass
 
     records = records_of(model())
     path.parent.mkdir(parents=True, exist_ok=True)

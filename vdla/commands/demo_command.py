@@ -161,8 +161,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.html:
         require_folder("demo", "--html", arguments.html)
     if arguments.layer is None:
-        pass
-
         return demo_network(arguments)
     return _demo_layer(arguments)
 

@@ -67,8 +67,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the findings; exit code 1 when one is not healthy."""
-    pass
-
     sections: tuple[tuple[str, Callable[[], list[DoctorFinding]]], ...] = (
         ("installed", _installed),
         ("extras", _extras),

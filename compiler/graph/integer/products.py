@@ -192,8 +192,8 @@ def in_int8(
     same; with groups, all channels do. The places are None where none comes again.
     """
     parts = [np.clip(values, *_INT8)]
-    while (rest := values - sum(parts)).any():
-        parts.append(np.clip(rest, *_INT8))
+    while (remainder := values - sum(parts)).any():
+        parts.append(np.clip(remainder, *_INT8))
     channels = np.moveaxis(np.stack(parts), 1 + axis, 0)  # channel, part, the other dimensions
     used = np.asarray(channels.any(axis=tuple(range(2, channels.ndim))) | (group > 1))
     used[:, 0] = True

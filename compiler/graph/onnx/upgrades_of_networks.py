@@ -140,9 +140,6 @@ def _upsample(old: OldNode) -> list[NodeProto]:
 
 
 def _resize(old: OldNode) -> list[NodeProto]:
-    mode = old.attributes.get("coordinate_transformation_mode")
-    if mode is not None and mode.s == b"tf_half_pixel_for_nn":
-        raise old.refuse("have a coordinate mode of opset 13 or later, got tf_half_pixel_for_nn")
     return old.final("Resize", old.node.input)
 
 

@@ -135,6 +135,8 @@ class _TableAxis:
         match mode:
             case "asymmetric":
                 return index / self.scale
+            case "tf_half_pixel_for_nn":  # of opset 11 and 12; converters write it in later models too
+                return plain + Fraction(1, 2)
             case "align_corners":
                 return index * last / (self.scale * self.extent - 1) if steps else Fraction(0)
             case "pytorch_half_pixel":

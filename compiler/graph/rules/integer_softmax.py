@@ -86,8 +86,8 @@ def _newton(rows: _Rows, half: te.Tensor, x: te.Tensor, number: int) -> te.Tenso
     """x + x (1 - half x), numbers of two integer bits."""
 
     def value(*i: te.Value) -> te.Value:
-        rest = _TWO_BITS - _high(half[i], x[i])
-        return x[i] + (_high(x[i], rest) << 2)
+        remainder = _TWO_BITS - _high(half[i], x[i])
+        return x[i] + (_high(x[i], remainder) << 2)
 
     return rows(f"estimate{number}", value)
 

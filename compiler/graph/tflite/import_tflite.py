@@ -34,7 +34,7 @@ def import_tflite(source: bytes | str | Path, *, name: str | None = None) -> Gra
     """
     content, place = _content(source)
     if not content[4:].startswith(TFLITE_MODEL.magic):
-        raise TfliteError(f"{place}: the file must be a TensorFlow Lite model, got {_other(content)}")
+        raise TfliteError(f"{place}: the file must be a TensorFlow Lite model, got {_kind(content)}")
     if find_spec(_PACKAGE) is None:
         raise TfliteError(f"{place}: the package tflite must be installed, got none; do: pip install 'vdla[tflite]'")
     from vdla.compiler.graph.tflite.read import read_model
@@ -64,7 +64,7 @@ def _content(source: bytes | str | Path) -> tuple[bytes, str]:
         raise TfliteError(unreadable(source, error)) from None
 
 
-def _other(content: bytes) -> str:
+def _kind(content: bytes) -> str:
     return f"{len(content)} bytes that are none" if content else "an empty file"
 
 

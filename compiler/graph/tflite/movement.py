@@ -138,9 +138,9 @@ def strided_slice(at: OperatorContext) -> None:
         begins[d], ends[d] = _range(at, d, extent, begins[d], ends[d], steps[d])
         if offset is not None:
             ends[d] = begins[d] + offset
-    rest = shape[count:]
+    tail = shape[count:]
     far = [-extent - 1 if step < 0 and end < 0 else end for extent, step, end in zip(shape, steps, ends, strict=False)]
-    made = _slice(at, [*begins, *(0 for _ in rest)], [*far, *rest], [*steps, *(1 for _ in rest)])
+    made = _slice(at, [*begins, *(0 for _ in tail)], [*far, *tail], [*steps, *(1 for _ in tail)])
     at.define(at.builder.reshape(made, at.output.shape) if at.option("ShrinkAxisMask") else made)
 
 

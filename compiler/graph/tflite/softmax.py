@@ -55,9 +55,9 @@ def exp_of_negative(a: Array) -> Array:
     The part below a quarter by a polynomial, the rest by a product of powers.
     """
     quarter = 1 << (_FRACTION - 2)
-    rest = (a & (quarter - 1)) - quarter
-    result = _exp_below_quarter(rest << _INTEGER_BITS)
-    above = rest - a
+    remainder = (a & (quarter - 1)) - quarter
+    result = _exp_below_quarter(remainder << _INTEGER_BITS)
+    above = remainder - a
     for n, power in enumerate(_POWERS):
         bit = (above >> (_FRACTION - 2 + n)) & 1
         result = np.where(bit == 1, multiply_high(result, power), result)

@@ -7,7 +7,7 @@ import pytest
 from helpers.opencl_functions import needs_opencl
 
 from vdla.benchmarks.tune import grid_speedup
-from vdla.benchmarks.tune.grid_speedup import GridCase, measure_grid_speedup, rank_correlation
+from vdla.benchmarks.tune.grid_speedup import SpeedupCase, measure_grid_speedup, rank_correlation
 from vdla.benchmarks.tune.section import SectionRequest
 from vdla.compiler.operators import relu
 from vdla.runtime.grid.opencl_context import OpenClDeviceError
@@ -34,7 +34,7 @@ def test_without_a_device_there_are_no_figures(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.long
 @needs_opencl
 def test_a_section_tunes_each_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid_speedup, "CASES", {"relu": GridCase(relu, ((8, 64),))})
+    monkeypatch.setattr(grid_speedup, "CASES", {"relu": SpeedupCase(relu, ((8, 64),))})
     monkeypatch.setattr(grid_speedup, "TRIALS", 3)
     section = measure_grid_speedup(SectionRequest(0, lambda step: None))
     assert section.figures["grid_failed"] == 0

@@ -13,15 +13,12 @@ MODELS = {model.entry.name: model for path in archives() for model in read(path)
 SAMPLE = 7  # one in so many on every day, all in the long tests
 
 
-FAULTS = {"tensorflow_resize_nearest": "Resize with tf_half_pixel_for_nn, of opset 11, in a model of opset 18"}
 ON_MACHINE = ("brevitas_qonnx_convnet_8_bits", "brevitas_qcdq_residual_8_bits")
 
 
 def cases():
     for index, name in enumerate(MODELS):
         marks = [] if index % SAMPLE == 0 else [pytest.mark.long]
-        if name in FAULTS:
-            marks.append(pytest.mark.xfail(reason=FAULTS[name], strict=True))
         yield pytest.param(name, marks=marks)
 
 
