@@ -59,7 +59,7 @@ def _measured(subject: Network, machines: dict[str, Config], seed: int) -> list[
     model = subject.build(seed=seed)
     data = [subject.inputs(model, seed=seed + i) for i in range(3)]
     quantised = quantise(model, calibration=data[1:], method="minmax").graph
-    found = []
+    networks = []
     for name, config in machines.items():
         graphs: dict[str, Graph] = {}
 
@@ -80,5 +80,5 @@ def _measured(subject: Network, machines: dict[str, Config], seed: int) -> list[
             "handover_ms": round(1e3 * times.handover, 3),
             "exact": int(all(np.array_equal(results[name], array) for name, array in wanted.items())),
         }
-        found.append((name, row, list(compiled.artifact.programs)))
-    return found
+        networks.append((name, row, list(compiled.artifact.programs)))
+    return networks

@@ -34,7 +34,7 @@ def run_times(artifact: Artifact) -> RunTimes | None:
     seconds = {"accelerator": 0.0, "cpu": 0.0, "handover": 0.0}
     handovers = 0
     for step in artifact.plan.steps:
-        handovers += any(is_handover(artifact, step.placement, each) for each in step.placement.operators)
+        handovers += any(is_handover(artifact, step.placement, operator) for operator in step.placement.operators)
         for operator in step.placement.operators:
             if operator.seconds is None:
                 return None

@@ -123,7 +123,7 @@ class Regions:
         return any(value == result and producer.output.same_bytes(layout) for value, layout in reads)
 
     def _delay_parts(self, node: Node) -> None:
-        """Move an operator read only by a concatenation to its region, where it computes in place."""
+        """Move an operator that one concatenation reads to its region, to compute in place."""
         call = self.calls.get(node.outputs[0])
         if call is None or call.operator is not None:
             return

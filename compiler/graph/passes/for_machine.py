@@ -81,7 +81,9 @@ def _before(graph: Graph, name: str) -> tuple[list[Node], Node | None]:
     while graph.readers(name) == 1 and (node := graph.producers.get(name)) is not None:
         if node.op not in _FUNCTIONS:
             is_product = node.op == "vdla.QConv" and node.attributes["group"] == 1
-            return functions, node if is_product and all(each in graph.constants for each in node.inputs[1:]) else None
+            return functions, node if is_product and all(
+                operand in graph.constants for operand in node.inputs[1:]
+            ) else None
         functions.insert(0, node)
         name = node.inputs[0]
     return functions, None
@@ -202,15 +204,15 @@ def _copies(graph: Graph, join: Node, known: set[str]) -> Iterator[tuple[str, st
     late = any(maker is None or not maker.op.startswith("vdla.Q") for maker in makers)
     for name, maker in zip(join.inputs, makers, strict=True):
         readers = graph.consumers.get(name, ())
-        others = any(not reader.op.startswith("vdla.Q") for reader in readers if reader is not join)
+        read_as_float = any(not reader.op.startswith("vdla.Q") for reader in readers if reader is not join)
         if (
             maker is None
             or not maker.op.startswith("vdla.Q")
-            or others
+            or read_as_float
             or (late and len(readers) > 1)
             or name in graph.outputs
         ):
-            copy = next(each for i in range(len(known) + 1) if (each := f"{name}_copy{i}") not in known)
+            copy = next(fresh for i in range(len(known) + 1) if (fresh := f"{name}_copy{i}") not in known)
             known.add(copy)
             yield name, copy
 
