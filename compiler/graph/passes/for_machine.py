@@ -81,9 +81,8 @@ def _before(graph: Graph, name: str) -> tuple[list[Node], Node | None]:
     while graph.readers(name) == 1 and (node := graph.producers.get(name)) is not None:
         if node.op not in _FUNCTIONS:
             is_product = node.op == "vdla.QConv" and node.attributes["group"] == 1
-            return functions, node if is_product and all(
-                operand in graph.constants for operand in node.inputs[1:]
-            ) else None
+            is_constant = all(operand in graph.constants for operand in node.inputs[1:])
+            return functions, node if is_product and is_constant else None
         functions.insert(0, node)
         name = node.inputs[0]
     return functions, None

@@ -43,8 +43,8 @@ REFUSED = [
         conv2d,
         {"stride": 2},
         "conv2d: option must be one of batch, height, width, kernel, in_channels, out_channels, strides, pads, "
-        "dilations, groups, packing, activation, floor, ceiling, zero_point, input_zero_point, raw, table, virtual_threads, "
-        "tiling, chained, name, got stride (did you mean strides?)",
+        "dilations, groups, packing, activation, floor, ceiling, zero_point, input_zero_point, raw, table, "
+        "virtual_threads, tiling, chained, name, got stride (did you mean strides?)",
     ),
     (
         dense,
