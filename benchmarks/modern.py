@@ -24,6 +24,7 @@ from vdla.runtime.executor.run_times import run_times
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluator import Evaluator
 from vdla.runtime.network.quantise import quantise
+from vdla.support.errors import Error
 from vdla.support.progress import Progress, silent
 
 PRESET = "pynq_z1"
@@ -31,12 +32,19 @@ MEASURED = ("yolo_v8n", "mobilenet_v3")
 STAGE = Path(__file__).resolve().parent.parent / "examples" / "look_up_table" / "lut.py"
 
 
+class StageError(Error, RuntimeError):
+    """The file of the stage is missing."""
+
+
 def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()) -> BenchmarkResult:
     """The networks `subjects`, or those of MEASURED, each on both machines.
 
     Raises:
+        StageError: the file of the stage is missing.
         NetworkError: a name is unknown.
     """
+    if not STAGE.is_file():
+        raise StageError(f"bench modern: the stage must be in {STAGE}, got no such file; run it in the repository")
     networks = [network(name) for name in tuple(subjects) or MEASURED]
     plain = Config.preset(PRESET)
     machines = {"plain": plain, "stage": extend(plain, str(STAGE))}

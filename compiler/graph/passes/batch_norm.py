@@ -113,7 +113,7 @@ def _fold_affine(graph: Graph, node: Node) -> Replacement | None:
     """
     if node.op not in _AFFINE:
         return None
-    for product_side, constant_side in ((0, 1), (1, 0)) if node.op in ("Add", "Mul") else ((0, 1),):
+    for product_side, constant_side in ((0, 1), (1, 0)) if node.op != "Div" else ((0, 1),):
         product, value = graph.producers.get(node.inputs[product_side]), graph.constant(node.inputs[constant_side])
         if product is None or value is None or product.op not in ("Conv", "ConvTranspose"):
             continue
@@ -125,23 +125,24 @@ def _fold_affine(graph: Graph, node: Node) -> Replacement | None:
         constant = _per_channel(value, kind.shape[1], len(kind.shape))
         if constant is None:
             continue
-        factor, shift = _factor_and_shift(node.op, constant.astype(np.float64))
-        if np.isfinite(factor).all() and np.isfinite(shift).all():
-            return _into_product(graph, node, product, factor, shift)
+        with np.errstate(all="ignore"):
+            factor, shift = _factor_and_shift(node.op, constant.astype(np.float64), product_side)
+            folded = _into_product(graph, node, product, factor, shift)
+        if folded is not None and all(np.isfinite(array).all() for array in folded.constants.values()):
+            return folded
     return None
 
 
-def _factor_and_shift(op: str, value: Array) -> tuple[Array, Array]:
-    """(a, b) of a * x + b."""
+def _factor_and_shift(op: str, value: Array, side: int) -> tuple[Array, Array]:
+    """(a, b) of a * x + b, where x is the operand at `side`."""
     ones, zeros = np.ones_like(value), np.zeros_like(value)
     match op:
         case "Mul":
             return value, zeros
         case "Div":
-            with np.errstate(divide="ignore"):
-                return 1 / value, zeros
+            return 1 / value, zeros
         case "Sub":
-            return ones, -value
+            return (-ones, value) if side else (ones, -value)
     return ones, value
 
 
