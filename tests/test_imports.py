@@ -252,8 +252,8 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
-        "compiler.schedule compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators "
-        "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.templates "
+        "compiler.schedule compiler.extensions compiler.codegen.llvm compiler.operators.vdla compiler.map "
+        "compiler.operators compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.templates "
         "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
         "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "

@@ -193,7 +193,7 @@ def fixed_form(
     Raises:
         MapError: no intrinsic with these axes computes the expression so.
     """
-    result, _ = viewed(output)
+    result = looked_up(viewed(output)[0])
     named = {axis_name(axis): tuple(map(axis_name, members)) for axis, members in groups.items()}
     cores = [core for core in machine_cores(config) if set(core.axes) == set(named)]
     reasons = []

@@ -12,7 +12,7 @@ from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.channelwise import depthwise_conv2d, pool2d
 from vdla.compiler.templates.conv2d import conv2d
 from vdla.compiler.templates.conv2d_transpose import conv2d_transpose
-from vdla.compiler.templates.elementwise import extremum, leaky_relu, rescale, residual_add
+from vdla.compiler.templates.elementwise import extremum, leaky_relu, rescale, residual_add, scaling
 from vdla.compiler.templates.products import batched_matmul, dense
 from vdla.hardware.factors import residual_factors, slope_factors
 
@@ -36,5 +36,6 @@ __all__ = [
     "rescale",
     "residual_add",
     "residual_factors",
+    "scaling",
     "slope_factors",
 ]

@@ -20,7 +20,7 @@ from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition
 from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, choice, template
 from vdla.compiler.operators.vdla.roles import DATA, SECOND
-from vdla.compiler.templates.checks import Pair, check_extents, check_range
+from vdla.compiler.templates.checks import Pair, check_extents, check_flag, check_range
 from vdla.compiler.templates.template import Template
 from vdla.compiler.templates.window import channelwise_form, channelwise_layouts
 from vdla.hardware.factors import MAX_FACTOR
@@ -216,7 +216,36 @@ class ResidualAdd(PairTemplate):
         return -sum(factor * zero for factor, zero in zip(self.factors, self.input_zero_points, strict=True))
 
 
+@dataclass(frozen=True, kw_only=True)
+class FactorProduct(PairTemplate):
+    """data * other, requantised; `by_channel`, the other operand has one pixel, a factor for each
+    channel.
+
+    `pack` takes the product of both scales over that of the result.
+
+    Raises:
+        TemplateError: an extent or zero point is out of range, or no tile fits the buffers.
+    """
+
+    factors: Pair = field(default=(1, 1), init=False)
+    raw: bool = False
+    by_channel: bool = False
+    name: str = "scaling"
+
+    def check(self) -> None:
+        """Also reject a `by_channel` that is not a truth value."""
+        check_flag(self.name, "by_channel", self.by_channel)
+        super().check()
+
+    @cached_property
+    def definition(self) -> Definition:
+        """The product."""
+        zeros = self.input_zero_points
+        return definitions.scaling(by_channel=self.by_channel, zero_points=zeros, **self.plain)
+
+
 rescale = template("rescale", Rescale)
 leaky_relu = template("leaky_relu", LeakyRelu)
 extremum = template("extremum", Extremum)
 residual_add = template("residual_add", ResidualAdd)
+scaling = template("scaling", FactorProduct)

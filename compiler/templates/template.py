@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import te
+from vdla.compiler.map.expression_parts import MapError
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.packed_expression import result_axes
 from vdla.compiler.map.packing import gather, pack_array, unpacked
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import requantised_by
 from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, choice
-from vdla.compiler.operators.vdla.roles import SCALE
+from vdla.compiler.operators.vdla.roles import SCALE, TABLE
 from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.compiler.templates.checks import check_array, check_flag, check_multipliers, check_output, check_range
@@ -37,7 +38,7 @@ Classes = Callable[[tuple[te.Value, ...]], tuple[te.Value, ...]]
 ACTIVATIONS = "NCHW{0.batch}n{0.block_in}c", "N/batch, C/block_in, H, W, batch, block_in"
 RESULTS = "NCHW{0.batch}n{0.block_out}c", "N/batch, CO/block_out, H, W, batch, block_out"
 """Layouts by name and dimensions, as `Template.layout` takes them."""
-_OF_RESULTS = ("activation", "floor", "ceiling", "zero_point")
+_OF_RESULTS = ("activation", "floor", "ceiling", "zero_point", "table")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,7 @@ class Template(ABC):
     zero_point: int = 0
     input_zero_point: int = 0
     raw: bool = False
+    table: bool = False
     virtual_threads: int = 2
     tiling: Tiling | None = None
     chained: bool = field(default=False, init=False)
@@ -117,7 +119,7 @@ class Template(ABC):
             macs=self.macs,
             pack=self.pack,
             pack_inputs=self.pack_inputs,
-            pack_constants=self.pack_constants,
+            pack_constants=self.packed_constants,
             unpack=self.unpack,
             layouts=self.layouts,
             problem=self.problem,
@@ -136,7 +138,10 @@ class Template(ABC):
         self.check()
         if not is_int(self.virtual_threads) or self.virtual_threads < 1:
             raise TemplateError(f"{self.name}: virtual_threads must be at least 1, got {self.virtual_threads!r}")
-        form, tiling = self.with_tiling()
+        try:
+            form, tiling = self.with_tiling()
+        except MapError as error:  # the machine cannot look results up
+            raise TemplateError(str(error)) from None
         return form.tiled(tiling)
 
     # --- results
@@ -146,6 +151,7 @@ class Template(ABC):
         low, high = check_range(f"{self.name}: zero_point", self.zero_point, self.config.out_dtype)
         self._check_bound("floor", low, high)
         check_flag(self.name, "raw", self.raw)
+        check_flag(self.name, "table", self.table)
         for option in _OF_RESULTS if self.raw else ():
             value, default = getattr(self, option), getattr(Template, option)
             if value != default:
@@ -182,7 +188,7 @@ class Template(ABC):
         if self.raw:
             return sums
         shape = (*(sums.shape[axis] for axis in channels), *extents)
-        return requantised_by(
+        result = requantised_by(
             sums,
             shape,
             lambda i: (*(i[axis] for axis in channels), *classes(i)),
@@ -190,6 +196,13 @@ class Template(ABC):
             self.zero_point,
             self._bounds,
         )[1]
+        return self._looked_up(result) if self.table else result
+
+    def _looked_up(self, result: te.Tensor) -> te.Tensor:
+        """The elements of the table at the place of each result, the least one first."""
+        half = 1 << (self.config.out_bits - 1)
+        table = te.placeholder((2 * half,), self.config.out_dtype, str(TABLE))
+        return te.compute(result.shape, lambda *i: table[te.cast("int32", result[i]) + half], result.name)
 
     # --- arrays
 
@@ -209,7 +222,18 @@ class Template(ABC):
         count = len(names) - len(inputs)
         if len(arrays) < count:
             raise TypeError(f"{self.name}: pack must get {', '.join(names)}, got {len(arrays)} arrays")
-        return self.pack_inputs(*arrays[:count], **inputs) | self.pack_constants(*arrays[count:], **named)
+        return self.pack_inputs(*arrays[:count], **inputs) | self.packed_constants(*arrays[count:], **named)
+
+    def packed_constants(self, *arrays: Any, table: Array | None = None, **named: Any) -> dict[str, Array]:  # noqa: ANN401  of any template
+        """The arrays of what `pack_constants` takes, and the table if there is one."""
+        packed = self.pack_constants(*arrays, **named)
+        if (table is not None) != self.table:
+            rule = f"table must be {'given' if self.table else 'left out'} with table={self.table}"
+            raise TemplateError(f"{self.name}: {rule}, got {'none' if table is None else 'one'}")
+        if table is None or self.packed.form.result_table is None:
+            return packed
+        name, place = self.packed.form.result_table
+        return packed | {name: check_array("table", table, place.source.shape, place.source.dtype).reshape(place.entry)}
 
     def packed_arrays(self, **arrays: Array | None) -> dict[str, Array]:
         """The program's inputs of the plain arrays that are given, by name.

@@ -27,9 +27,12 @@ from vdla.compiler.graph.passes import (
     GraphPass,
     Observer,
     choose_layouts,
+    for_machine,
+    for_other_devices,
     round_as_machine,
     run_passes,
 )
+from vdla.compiler.graph.rewriting import Replacement
 from vdla.compiler.target import Target
 from vdla.hardware.config import Config
 from vdla.runtime.executor.errors import ModelError
@@ -40,7 +43,7 @@ from vdla.runtime.grid.registry import GRID_DEVICES, open_grid_device
 from vdla.runtime.network.batches import kept_data, sets_of_data
 from vdla.runtime.network.bodies import BODIES, FUSION
 from vdla.runtime.network.build import ProgramTimer, Progress, build_artifact
-from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, REGIONS
+from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, REGIONS, evaluate_node
 from vdla.runtime.network.import_network import import_network
 from vdla.runtime.network.kernels import GridKernelTable, KernelPoints
 from vdla.runtime.network.place_on_grid import GridChoices
@@ -263,6 +266,7 @@ PASSES = (
     "quantise",
     *(graph_pass.name for graph_pass in INTEGER),
     "machine_rounding",
+    "for_machine",
     "partition",
     *(graph_pass.name for graph_pass in REGIONS),
     "gpu",
@@ -294,12 +298,21 @@ def _on_devices(
     time: ProgramTimer | None,
 ) -> tuple[Graph, Mapping[str, Decision]]:
     """The graph in regions of the accelerator, and the decision on each node."""
+    replaced: dict[str, Replacement] = {}
+
+    def prepare(graph: Graph) -> Graph:
+        return for_machine(graph, evaluate_node, replaced)
+
+    def divide(graph: Graph) -> Graph:
+        return partition(for_other_devices(graph, choice.calls, replaced), config, choice.calls)
+
+    graph = run_passes(graph, (GraphPass("for_machine", prepare),), observe)
     elsewhere = {} if on_grid is None else on_grid.decisions(graph)
     on_gpu = {name: why.gpu_seconds for name, why in elsewhere.items() if why.device == "gpu" and why.gpu_seconds}
     count = None if time is None else time.cycles
     choice = choose(graph, config, candidates(graph, config), cpu, place, on_gpu, count)
     passes = (
-        GraphPass("partition", lambda graph: partition(graph, config, choice.calls)),
+        GraphPass("partition", divide),
         *REGIONS,
     )
     known = [node for node in graph.nodes if node.name and node.outputs[0] in choice.decisions]

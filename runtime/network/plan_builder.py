@@ -6,11 +6,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType, ValueType
-from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion, Decision, seconds_of
+from vdla.compiler.graph.accelerator import (
+    ACCELERATED,
+    REGION,
+    AcceleratedRegion,
+    Decision,
+    cpu_seconds,
+    modelled_cpu,
+    seconds_of,
+)
 from vdla.compiler.graph.grid import GRID
 from vdla.compiler.graph.groups import BODY, FUSED, body_of, without_groups
 from vdla.compiler.graph.operators.graph_function import GraphFunction
@@ -301,8 +310,21 @@ class PlanBuilder:
             reason=why,
             change=change,
             macs=macs_of(graph, node),
-            seconds=None if decision is None else decision.seconds,
+            seconds=self._handover_seconds(graph, node, device) if decision is None else decision.seconds,
         )
+
+    def _handover_seconds(self, graph: Graph, node: Node, device: str) -> float | None:
+        """The estimate for what packs or unpacks for an accelerator."""
+        config = self._accelerator
+        if config is None or device not in ("cpu", "numpy"):
+            return None
+        return cpu_seconds(graph, node, 0, modelled_cpu(config, self.parts.target.cpu))
+
+    @cached_property
+    def _accelerator(self) -> Config | None:
+        """The machine of the programs, if there are any."""
+        regions = (node.attributes[REGION] for node in self.graph.nodes if node.op == ACCELERATED)
+        return next((region.config for region in regions), None)
 
     def _timed(self, node: Node, operator: PlacedOperator, cycles: int, config: Config) -> PlacedOperator:
         """An operator with the cycles that it has in the program of its region."""

@@ -17,6 +17,7 @@ from PIL import Image
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, OK
 from vdla.commands.console import output
+from vdla.commands.placement_tables import milliseconds
 from vdla.runtime.executor.model import Model
 
 Capture = pytest.CaptureFixture[str]
@@ -233,6 +234,13 @@ def test_explain_gives_a_reason_for_every_operator(model: str, capsys: Capture) 
     assert document["totals"]["vdla"] == {"operators": 8, "macs": 599360}
     cycles = [each["cycles"] for each in of_model if each["device"] == "vdla"]
     assert all(count > 0 for count in cycles)
+    times = document["times"]
+    total = times["accelerator"] + times["cpu"] + times["handover"]
+    shown = [milliseconds(times[name]) for name in ("accelerator", "cpu", "handover")]
+    assert document["summary"].endswith(
+        f" A run takes an estimated {milliseconds(total)}: {shown[0]} on pynq_z1, {shown[1]} on the CPU, "
+        f"{shown[2]} in {times['handovers']} handovers."
+    )
     text = said(capsys, "explain", model)
     assert document["summary"] in text
     rule = "on the accelerator it must compute, not only convert between floats and integers"

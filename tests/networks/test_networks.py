@@ -23,6 +23,8 @@ from vdla.networks.resnet import resnet18
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 every_network = pytest.mark.parametrize("name", NETWORKS)
+predicted = pytest.mark.parametrize("name", [name for name in NETWORKS if name != "yolo_v8n"])
+"""Networks whose statistics are predicted well: maxima of maxima are not independent."""
 
 
 def small(name: str, **parameters: Any) -> onnx.ModelProto:
@@ -46,7 +48,7 @@ def outcome(model: onnx.ModelProto, inputs: Arrays) -> Arrays:
     return dict(zip(names, session.run(names, inputs), strict=True))
 
 
-@every_network
+@predicted
 def test_every_intermediate_result_has_a_sensible_spread(name: str) -> None:
     model = small(name)
     for tensor, values in outcome(with_all_results(model), NETWORKS[name].inputs(model)).items():
@@ -54,7 +56,7 @@ def test_every_intermediate_result_has_a_sensible_spread(name: str) -> None:
         assert 0.02 < values.std() < 10, tensor
 
 
-@every_network
+@predicted
 def test_batch_normalisation_normalises(name: str) -> None:
     model = small(name, batch=8)
     values = outcome(with_all_results(model), NETWORKS[name].inputs(model))

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands.console import column_width, table
+from vdla.runtime.executor.run_times import is_handover, run_times
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -45,8 +46,7 @@ def placed_rows(artifact: Artifact) -> list[PlacedRow]:
 
 def _rows(artifact: Artifact, step: str, placement: Placement) -> Iterator[PlacedRow]:
     for index, operator in enumerate(placement.operators):
-        packs = bool(artifact.programs) and placement.device in ("cpu", "numpy") and not operator.reason
-        device = "handover" if packs else placement.device
+        device = "handover" if is_handover(artifact, placement, operator) else placement.device
         yield PlacedRow(device, operator, step, None if index else placement.nbytes)
 
 
@@ -118,7 +118,7 @@ def shortened(name: str, most: int = 28) -> str:
 
 
 def sentence(artifact: Artifact) -> str:
-    """The whole in a sentence: how much runs where."""
+    """The whole in a sentence or two: how much runs where, and how long by the models."""
     rows = placed_rows(artifact)
     name, steps = artifact.plan.name, len(artifact.plan.steps)
     if artifact.config is None and artifact.grid is None:
@@ -132,7 +132,22 @@ def sentence(artifact: Artifact) -> str:
         nbytes = sum(row.nbytes or 0 for row in copies)
         copied = f"{_count(len(copies), 'copy', 'copies')} of {nbytes:,} bytes"
         parts.append(f"{_part(rows, 'gpu')} on the GPU ({artifact.grid.device}), with {copied}")
-    return f"{name} runs {'; '.join(parts)}."
+    return " ".join([f"{name} runs {'; '.join(parts)}.", *_times_sentence(artifact)])
+
+
+def _times_sentence(artifact: Artifact) -> list[str]:
+    """How long a run takes on the machine, on the CPU and for handovers, if all is estimated."""
+    if artifact.config is None or artifact.grid is not None or not artifact.programs:
+        return []
+    times = run_times(artifact)
+    if times is None:
+        return []
+    parts = (
+        f"{milliseconds(times.accelerator)} on {artifact.config.name}",
+        f"{milliseconds(times.cpu)} on the CPU",
+        f"{milliseconds(times.handover)} in {_count(times.handovers, 'handover')}",
+    )
+    return [f"A run takes an estimated {milliseconds(times.total)}: {', '.join(parts)}."]
 
 
 def _part(rows: list[PlacedRow], device: str) -> str:
@@ -173,7 +188,7 @@ def document(artifact: Artifact) -> dict[str, Any]:
     """The same as JSON-compatible values."""
     rows = placed_rows(artifact)
     totals = {device: _total([row for row in rows if row.device == device]) for device in DEVICES}
-    plan = artifact.plan
+    plan, times = artifact.plan, run_times(artifact) if artifact.programs else None
     return {
         "model": plan.name,
         "machine": artifact.config.name if artifact.config else None,
@@ -181,6 +196,7 @@ def document(artifact: Artifact) -> dict[str, Any]:
         "gpu": artifact.grid.device if artifact.grid else None,
         "summary": sentence(artifact),
         "totals": totals,
+        "times": None if times is None else asdict(times),
         "arena_bytes": plan.arena_bytes,
         "arena_bytes_without_reuse": plan.arena_bytes_without_reuse,
         "gpu_arena_bytes": plan.device_bytes,

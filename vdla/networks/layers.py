@@ -7,6 +7,7 @@ square; batch normalisation stays a node of its own.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +17,9 @@ from vdla.networks.moments import (
     Floats,
     Moments,
     added,
+    applied,
     largest_rectified,
+    multiplied,
     rectified,
     rounded,
     weighted,
@@ -113,6 +116,43 @@ def relu6(net: NetworkBuilder, x: Feature, name: str) -> Feature:
     bounds = [net.constant(f"{name}.{key}", np.array(value, np.float32)) for key, value in (("min", 0), ("max", 6))]
     net.node("Clip", [x.name, *bounds], name)
     return replace(x, name=name, moments=rectified(x.moments))
+
+
+def hard_swish(net: NetworkBuilder, x: Feature, name: str) -> Feature:
+    """x * HardSigmoid(x)."""
+    net.node("HardSwish", [x.name], name)
+    return replace(x, name=name, moments=applied(lambda values: values * _hard_sigmoid(values), x.moments))
+
+
+def _hard_sigmoid(values: Floats) -> Floats:
+    return np.clip(values / 6 + 0.5, 0, 1)
+
+
+def silu(net: NetworkBuilder, x: Feature, name: str) -> Feature:
+    """x * Sigmoid(x), as two nodes."""
+    net.node("Mul", [x.name, net.node("Sigmoid", [x.name], f"{name}.sigmoid")], name)
+    return replace(x, name=name, moments=applied(lambda values: values / (1 + np.exp(-values)), x.moments))
+
+
+def squeeze_excite(net: NetworkBuilder, x: Feature, channels: int, name: str) -> Feature:
+    """`x` times a factor from 0 to 1 for each channel, computed from the means of all channels."""
+    net.node("GlobalAveragePool", [x.name], f"{name}.pool")
+    mean = Moments(x.moments.mean, x.moments.variance / x.size**2)
+    y = Feature(f"{name}.pool", x.channels, 1, mean)
+    y = relu(net, conv(net, y, channels, 1, f"{name}.reduce", bias=True), f"{name}.relu")
+    y = conv(net, y, x.channels, 1, f"{name}.expand", bias=True)
+    net.node("HardSigmoid", [y.name], f"{name}.factor", alpha=1 / 6)
+    net.node("Mul", [x.name, f"{name}.factor"], name)
+    return replace(x, name=name, moments=multiplied(x.moments, applied(_hard_sigmoid, y.moments)))
+
+
+def concat(net: NetworkBuilder, parts: Sequence[Feature], name: str) -> Feature:
+    """The channels of all parts, in order."""
+    net.node("Concat", [part.name for part in parts], name, axis=1)
+    mean, variance = (
+        np.concatenate(values) for values in zip(*((x.moments.mean, x.moments.variance) for x in parts), strict=True)
+    )
+    return Feature(name, sum(part.channels for part in parts), parts[0].size, Moments(mean, variance))
 
 
 def relu_max_pool(net: NetworkBuilder, x: Feature, kernel: int, strides: int, pads: int, name: str) -> Feature:

@@ -9,6 +9,7 @@ whose last bits would depend on the machine, and so models are equal everywhere.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,6 +79,22 @@ def largest_rectified(inputs: Moments, count: int) -> Moments:
     mean = exceeds.sum(axis=0) * step
     square = (2 * points * exceeds).sum(axis=0) * step
     return Moments(mean, square - mean**2)
+
+
+def applied(function: Callable[[Floats], Floats], inputs: Moments) -> Moments:
+    """Moments of a function of normally distributed x."""
+    scores = ((np.arange(_STEPS) + 0.5) / _STEPS * 2 - 1)[:, None] * _REACH
+    weights = np.exp(-(scores**2) / 2)
+    weights /= weights.sum()
+    values = function(inputs.mean + scores * np.sqrt(inputs.variance))
+    mean = (weights * values).sum(axis=0)
+    return Moments(mean, (weights * values**2).sum(axis=0) - mean**2)
+
+
+def multiplied(left: Moments, right: Moments) -> Moments:
+    """Moments of a product."""
+    mean = left.mean * right.mean
+    return Moments(mean, (left.variance + left.mean**2) * (right.variance + right.mean**2) - mean**2)
 
 
 def added(left: Moments, right: Moments) -> Moments:

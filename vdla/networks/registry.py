@@ -14,9 +14,10 @@ from vdla.networks.dcgan import dcgan_generator
 from vdla.networks.deep_q_network import deep_q_network
 from vdla.networks.digits import digits, some_digits
 from vdla.networks.lstm_language_model import lstm_language_model
-from vdla.networks.mobilenet import mobilenet_v1, mobilenet_v2
+from vdla.networks.mobilenet import mobilenet_v1, mobilenet_v2, mobilenet_v3
 from vdla.networks.resnet import resnet18, resnet50
 from vdla.networks.vision_transformer import vit_small
+from vdla.networks.yolo import yolo_v8n
 from vdla.support.arrays import Array, Ints
 from vdla.support.errors import Error
 from vdla.support.suggest import did_you_mean
@@ -99,6 +100,18 @@ _ALL = (
         "MobileNet v2, 224x224",
         mobilenet_v2,
         {"image": 32, "width": 0.25, "depth": 4, "classes": 10},
+    ),
+    Network(
+        "mobilenet_v3",
+        "MobileNet v3, large, 224x224",
+        mobilenet_v3,
+        {"image": 32, "width": 0.25, "depth": 3, "classes": 10},
+    ),
+    Network(
+        "yolo_v8n",
+        "shape of YOLOv8n, 640x640",
+        yolo_v8n,
+        {"image": 64, "width": 0.5, "classes": 5},
     ),
     Network(
         "lstm_language_model",

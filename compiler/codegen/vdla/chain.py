@@ -35,6 +35,7 @@ from vdla.compiler.codegen.vdla.program_tensors import (
 )
 from vdla.compiler.codegen.vdla.schedule_steps import Part
 from vdla.compiler.codegen.vdla.skip_padding import skip_padding, skip_padding_of_tiles
+from vdla.compiler.codegen.vdla.state_loads import changes_state, contents, skip_reloads, with_readers
 from vdla.compiler.codegen.vdla.webs import split_tiles
 from vdla.compiler.ir import function_lines
 from vdla.hardware.config import Buffer, Config
@@ -79,7 +80,7 @@ def _parts(config: Config, links: Sequence[Link], places: Places = MappingProxyT
     lowered: dict[int, TiledOps] = {}
     for link in links:
         if id(link.function) not in lowered:
-            ops = split_tiles(config, lower(config, link.function))
+            ops = with_readers(split_tiles(config, lower(config, link.function)))
             lowered[id(link.function)] = skip_padding_of_tiles(config, ops)
     result = []
     for position, link in enumerate(links):
@@ -98,14 +99,17 @@ def _placed(config: Config, parts: Sequence[Part], lines: Sequence[Sequence[str]
     """The operations in their order at their addresses: each buffer is one tile."""
     whole = {buffer: BufferTile(buffer.name.lower(), buffer, config.depths[buffer]) for buffer in Buffer}
     moved, starts, first_tile = list[MacroOps](), [np.zeros(1, np.int64)], 0
+    tables = [np.zeros(0, np.int64)]
     for part, first in zip(parts, _first_lines(lines), strict=True):
         addresses = order.addresses[first_tile : first_tile + len(part.ops.entries)]
         moved.append(_at_addresses(config, part.ops, addresses).map(partial(_in_chain, whole, part.tensors, first)))
         starts.append(starts[-1][-1] + part.ops.starts[1:])
+        tables.append(contents(part.ops, first_tile))
         first_tile += len(part.ops.entries)
     every = MacroOps.joined(moved)
     _, rows = spread(np.concatenate(starts), np.arange(len(every)), order.steps)
-    return every.take(rows)
+    ops = every.take(rows)
+    return ops.take(np.flatnonzero(changes_state(ops, np.concatenate(tables)[rows].tolist())))
 
 
 def _at_addresses(config: Config, ops: TiledOps, addresses: NDArray[np.int64]) -> MacroOps:
@@ -129,7 +133,7 @@ def _in_turn(config: Config, links: Sequence[Link], lines: Sequence[Sequence[str
     every = []
     for position, (link, first) in enumerate(zip(links, _first_lines(lines), strict=True)):
         names = {**link.tensors, **private_tensors(position, link)}
-        ops = in_wholes(config, skip_padding(config, lower(config, link.function)), names, places)
+        ops = in_wholes(config, skip_padding(config, skip_reloads(lower(config, link.function))), names, places)
         every.append(ops.map(partial(_own_tiles, position, _whole_names(names, places), first)))
     return MacroOps.joined(every)
 

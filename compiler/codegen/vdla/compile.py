@@ -3,24 +3,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-
-import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.codegen.vdla.assemble import assemble
 from vdla.compiler.codegen.vdla.lower import lower
-from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
-from vdla.compiler.codegen.vdla.macro_ops import MacroOps
 from vdla.compiler.codegen.vdla.program_tensors import tensor_of
 from vdla.compiler.codegen.vdla.skip_padding import skip_padding
+from vdla.compiler.codegen.vdla.state_loads import skip_reloads
 from vdla.compiler.codegen.vdla.strips import in_strips
 from vdla.compiler.codegen.vdla.tiles import LoweringError
 from vdla.compiler.ir import INTEGER_BITS, function_lines, output_names
 from vdla.compiler.tensorize import GLOBAL
 from vdla.hardware.config import Config
-from vdla.hardware.isa import Extended, Load
 from vdla.hardware.program import Program
 
 
@@ -72,42 +67,3 @@ def _check_weights(fn: ir.Function, weights: Sequence[str], inputs: Sequence[str
 def _check_elements(buffer: ir.Buffer) -> None:
     if buffer.dtype not in INTEGER_BITS:
         raise LoweringError(f"compile_function: elements of {buffer.name} must be integers, got {buffer.dtype}")
-
-
-# --- loads of state -------------------------------------------------------------------------------
-
-
-def skip_reloads(ops: MacroOps) -> MacroOps:
-    """The operations in order, without loads of state that change nothing."""
-    loaders = [number for number, form in enumerate(ops.forms) if _loads_state(form)]
-    if not loaders:
-        return ops
-    writers = Counter(state for form in ops.forms for state in _written(form))
-    filled = Counter[BufferTile]()
-    for number, rows in ops.rows():
-        form = ops.forms[number]
-        if isinstance(form.instruction, Load):
-            filled.update({tile: len(rows) for tile in form.tiles()})
-    keep = np.ones(len(ops), np.bool_)
-    for number, rows in ops.rows():
-        form = ops.forms[number]
-        alone = all(writers[state] == 1 for state in _written(form))
-        if number in loaders and alone and all(filled[tile] == 1 for tile in form.tiles()):
-            keep[rows[1:]] = (ops.offsets[rows[1:]] != ops.offsets[rows[:-1]]).any(axis=1)
-    return MacroOps(ops.forms, ops.form[keep], ops.offsets[keep], ops.dram[keep])
-
-
-def _loads_state(form: MacroOp) -> bool:
-    """Whether a form does nothing but write states from tiles."""
-    match form.instruction:
-        case Extended(plug_in=plug_in):
-            return not plug_in.writes_sums and all(port.operand is None for port in plug_in.states)
-    return False
-
-
-def _written(form: MacroOp) -> tuple[object, ...]:
-    match form.instruction:
-        case Extended(plug_in=plug_in):
-            written: tuple[object, ...] = plug_in.written_states
-            return written
-    return ()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.macro_op import MacroOp, field_unit
 from vdla.compiler.codegen.vdla.macro_ops import NO_TILE, TiledOps
+from vdla.compiler.codegen.vdla.state_loads import is_state_load
 from vdla.hardware import isa, timing
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Extended, Footprints, Gemm, Load, Store, Unit, Vector, Where
@@ -98,6 +99,8 @@ class _PartSteps:
         starts = ops.starts
         rates = [(isa.unit_of(f.instruction), busy_cycles(config, f), tail_cycles(config, f)) for f in ops.ops.forms]
         unit, busy, tail = np.array(rates, np.int64)[ops.ops.form].T
+        loads = is_state_load(ops.ops)
+        busy[loads] = 0  # most are left out
         firsts = starts[:-1]
         align = np.ones(len(ops.entries), np.int64)
         for number, rows in ops.ops.rows():
@@ -108,9 +111,18 @@ class _PartSteps:
             unit=unit[firsts],
             busy=np.add.reduceat(busy, firsts),
             tail=tail[starts[1:] - 1],
-            tiles=_without_duplicates(ops.tile[firsts]),
+            tiles=_without_duplicates(_tiles_of_groups(ops, loads)),
             align=align,
         )
+
+
+def _tiles_of_groups(ops: TiledOps, loads: NDArray[np.bool_]) -> Ints:
+    """The tiles of each group: of its loads of state, and of the operation behind them, whose parts
+    have the same.
+    """
+    firsts, lasts = ops.starts[:-1], ops.starts[1:] - 1
+    most = int(np.bincount(ops.group[loads]).max(initial=0))
+    return np.concatenate([ops.tile[np.minimum(firsts + at, lasts)] for at in range(most + 1)], axis=1)
 
 
 def _without_duplicates(tiles: Ints) -> Ints:

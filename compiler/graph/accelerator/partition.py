@@ -16,6 +16,7 @@ from vdla.compiler.graph.accelerator.views import Views
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.groups import BODY, fused_node
 from vdla.compiler.graph.machine.call import NotAcceleratedError, OperatorCall
+from vdla.compiler.graph.machine.calls import looked_up
 from vdla.compiler.graph.machine.packing import InputLayout, PackedLayout
 from vdla.compiler.graph.operators import Trait, has_trait
 from vdla.compiler.graph.passes import explain_fusion
@@ -54,9 +55,17 @@ def _candidates(graph: Graph, config: Config) -> AcceleratorCandidates:
         except NotAcceleratedError as error:
             reasons[node.outputs[0]] = f"on the accelerator it must {unfused.get(node.outputs[0], error)}"
         else:
-            calls[node.outputs[0]] = call
+            calls[node.outputs[0]] = call = _with_maker(graph, node, calls, call)
             made[node.outputs[0]] = call.output
     return AcceleratorCandidates(calls, reasons)
+
+
+def _with_maker(graph: Graph, node: Node, calls: Mapping[str, OperatorCall], call: OperatorCall) -> OperatorCall:
+    """The call of a table, perhaps as the way out of the operator that makes its operand."""
+    operand = node.inputs[0]
+    if node.op != "vdla.QTable" or operand not in calls or graph.readers(operand) != 1:
+        return call
+    return replace(call, with_maker=looked_up(calls[operand], node.attributes["table"]))
 
 
 def partition(graph: Graph, config: Config, calls: Mapping[str, OperatorCall]) -> Graph:
@@ -83,7 +92,11 @@ def without_scattered_joins(
 
 @dataclass
 class Regions:
-    """The regions of the operators in `calls`; `level` has the region number of each value."""
+    """The regions of the operators in `calls`; `level` has the region number of each value.
+
+    `packed_tables` has the layouts of results that the host looks up in packed tensors, between two
+    regions.
+    """
 
     graph: Graph
     config: Config
@@ -92,10 +105,31 @@ class Regions:
 
     def __post_init__(self) -> None:
         self.views = Views.of(self.graph)
+        self.packed_tables = {n.outputs[0]: self.calls[n.inputs[0]].output for n in self.graph.nodes if self._keeps(n)}
         self.packed: dict[tuple[str, InputLayout], str] = {}  # inputs of regions, each packed once for all of them
         for node in self.graph.nodes:
             level = self._level(node)
             self.level.update((name, level) for name in node.outputs if name)
+        for node in reversed(self.graph.nodes):
+            self._delay_parts(node)
+
+    def _keeps(self, node: Node) -> bool:
+        """Whether the host looks up a result of the accelerator in its packed form."""
+        result, producer = node.outputs[0], self.calls.get(node.inputs[0]) if node.inputs else None
+        if node.op != "vdla.QTable" or result in self.calls or producer is None or producer.output.conversion:
+            return False
+        readers = (self.calls.get(reader.outputs[0]) for reader in self.graph.consumers.get(result, ()))
+        reads = (item for call in readers if call is not None for item in call.inputs.values())
+        return any(value == result and producer.output.same_bytes(layout) for value, layout in reads)
+
+    def _delay_parts(self, node: Node) -> None:
+        """Move an operator that one concatenation reads to its region, to compute in place."""
+        call = self.calls.get(node.outputs[0])
+        if call is None or call.operator is not None:
+            return
+        for name in node.inputs:
+            if name in self.calls and self.graph.readers(name) == 1:
+                self.level[name] = self.level[node.outputs[0]]
 
     def _level(self, node: Node) -> int:
         """The region of a node on the accelerator; for other nodes the last region that they depend
@@ -109,18 +143,21 @@ class Regions:
     def _after(self, value: str, layout: InputLayout) -> int:
         """The first region that can read a value."""
         level = self.level.get(value, 0)
-        return level if self.is_packed(value, layout) else level + 1
+        here = self.root(value) in self.calls and self.is_packed(value, layout)
+        return level if here else level + 1
 
     def root(self, value: str) -> str:
         """The value that a value is a view of."""
         return self.views.root(value)
 
     def is_packed(self, value: str, layout: InputLayout) -> bool:
-        """Whether an operator on the accelerator computes a value in a layout."""
-        call = self.calls.get(self.root(value))
-        if call is None:
+        """Whether the accelerator, or a table on the host, computes a value in a layout."""
+        root = self.root(value)
+        call = self.calls.get(root)
+        output = self.packed_tables.get(root) if call is None else call.output
+        if output is None:
             return False
-        return call.output.same_heads(layout) if value in self.views.heads else call.output.same_bytes(layout)
+        return output.same_heads(layout) if value in self.views.heads else output.same_bytes(layout)
 
     def joins(self, name: str) -> bool:
         """Whether the region of a concatenation computes its operands in place."""
@@ -140,8 +177,9 @@ class Regions:
         return sum(call is not None and call.operator is None for call in calls)
 
     def read_by_host(self, value: str) -> bool:
-        """Whether a value is an output of the graph or read by an operator on the CPU."""
-        readers = [node for node in self.graph.consumers.get(value, ()) if node.outputs[0] not in self.calls]
+        """Whether a value is an output of the graph or read by an operator on unpacked tensors."""
+        packed = self.calls.keys() | self.packed_tables.keys()
+        readers = [node for node in self.graph.consumers.get(value, ()) if node.outputs[0] not in packed]
         views = [self.views.of_node(node, value) for node in readers]
         return value in self.graph.outputs or any(view is None or self.read_by_host(view) for view in views)
 
@@ -157,6 +195,8 @@ class Regions:
             else:
                 host_nodes.append(node)
         made = [self._region(number, nodes) for number, nodes in members.items()]
+        made += [self._packed_table(node) for node in host_nodes if node.outputs[0] in self.packed_tables]
+        host_nodes = [node for node in host_nodes if node.outputs[0] not in self.packed_tables]
         nodes = [*host_nodes, *(node for region in made for node in region.nodes)]
         constants = dict(self.graph.constants)
         types = dict(self.graph.types)
@@ -164,6 +204,15 @@ class Regions:
             constants.update(region.constants)
             types.update(region.types)
         return self.graph.replace(nodes=in_order(nodes), constants=constants, types=types)
+
+    def _packed_table(self, node: Node) -> Replacement:
+        """The look-up of a packed tensor, and what unpacks the result for other nodes."""
+        (operand,), (result,) = node.inputs, node.outputs
+        around = _Around(self)
+        around.output(result, self.packed_tables[result])
+        name = node.name or result
+        table = replace(node, inputs=(packed_name(operand),), outputs=(packed_name(result),), name=name)
+        return Replacement((table, *around.after), around.constants, around.types)
 
     def _region(self, number: int, nodes: list[Node]) -> Replacement:
         """The node of a region, and the nodes that pack and unpack."""

@@ -15,7 +15,7 @@ from vdla.compiler.graph.attributes import declare_attributes
 from vdla.compiler.graph.graph import Array, Graph, Node
 from vdla.compiler.graph.groups import BODY
 from vdla.compiler.graph.machine.call import OperatorCall
-from vdla.compiler.operators.vdla import Chain, ChainStep, Operator
+from vdla.compiler.operators.vdla import Chain, ChainStep
 from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.hardware.config import Config
 
@@ -39,8 +39,24 @@ class AcceleratedRegion:
     @cached_property
     def chain(self) -> Chain:
         """The operators as one program."""
-        steps = [self._step(index, call.operator) for index, (_, call, _) in enumerate(self.calls) if call.operator]
+        steps = [self._step(index, *step) for index, step in self._steps.items()]
         return Chain(self.config, self.name, steps, tuple(self.outputs.values()), self._joined)
+
+    @cached_property
+    def _steps(self) -> dict[int, tuple[OperatorCall, str]]:
+        """The calls with a program, and the value that each computes, by index.
+
+        A table that only one operator of the region looks its results up in is part of its program.
+        """
+        places = {node.outputs[0]: index for index, (node, _, _) in enumerate(self.calls)}
+        steps: dict[int, tuple[OperatorCall, str]] = {}
+        for index, (node, call, sources) in enumerate(self.calls):
+            maker = places.get(next(iter(sources.values()), ""))
+            if call.with_maker is not None and maker is not None:
+                steps[maker] = call.with_maker, node.outputs[0]
+            elif call.operator is not None:
+                steps[index] = call, node.outputs[0]
+        return steps
 
     @property
     def _joined(self) -> dict[str, tuple[str, ...]]:
@@ -54,23 +70,22 @@ class AcceleratedRegion:
     @property
     def lines(self) -> tuple[int, ...]:
         """The number of the program's source lines that belong to each node."""
-        line_counts = iter(self.chain.lines)
-        return tuple(next(line_counts) if call.operator else 0 for _, call, _ in self.calls)
+        lines = dict(zip(self._steps, self.chain.lines, strict=True))
+        return tuple(lines.get(index, 0) for index in range(len(self.calls)))
 
     @property
     def constants(self) -> dict[str, Array]:
-        """The packed weights and scales by the program's tensors."""
-        operators = [call for _, call, _ in self.calls if call.operator]
+        """The packed weights, scales and tables by the program's tensors."""
         return {
             step.tensor(parameter): array
-            for step, call in zip(self.chain.steps, operators, strict=True)
+            for step, (call, _) in zip(self.chain.steps, self._steps.values(), strict=True)
             for parameter, array in call.constants.items()
         }
 
-    def _step(self, index: int, operator: Operator) -> ChainStep:
-        node, _, sources = self.calls[index]
-        tensors = {parameter: self.tensor(value) for parameter, value in sources.items()}
-        return ChainStep(f"s{index}", operator, {**tensors, OUTPUT: self.tensor(node.outputs[0])})
+    def _step(self, index: int, call: OperatorCall, result: str) -> ChainStep:
+        assert call.operator is not None
+        tensors = {parameter: self.tensor(value) for parameter, value in self.calls[index][2].items()}
+        return ChainStep(f"s{index}", call.operator, {**tensors, OUTPUT: self.tensor(result)})
 
     def tensor(self, value: str) -> str:
         """The program's tensor of an activation."""

@@ -28,13 +28,15 @@ class OperatorCall:
 
     `inputs` has the value and the layout of each activation, `constants` the packed arrays of the
     other parameters; `output` is the layout of the result. Without an operator, the result is the
-    concatenation of the inputs.
+    concatenation of the inputs. `with_maker` is one call in place of this and of the one that
+    computes its operand for no other reader.
     """
 
     operator: Operator | None
     inputs: Mapping[str, tuple[str, InputLayout]]
     constants: Mapping[str, Array]
     output: PackedLayout
+    with_maker: OperatorCall | None = None
 
     @property
     def macs(self) -> int:
@@ -111,7 +113,11 @@ class MachineNode:
 
     @property
     def multiplier(self) -> Array | float:
-        """The real multipliers of the requantisation: one for each channel, or one for all."""
+        """The real multipliers of the requantisation: one for each channel, or one for all; 1 where
+        the node requantises nothing.
+        """
+        if "multiplier" not in self.node.attributes:
+            return 1.0
         mantissas, shifts = self.node.attributes["multiplier"], self.node.attributes["shift"]
         factors = np.asarray(np.ldexp(mantissas.astype(np.float64), -shifts))
         return factors if len(factors) > 1 else float(factors[0])

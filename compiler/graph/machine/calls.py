@@ -10,11 +10,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from vdla.compiler import templates
+from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, template_call
 from vdla.compiler.graph.machine.packing import Broadcast, Channels, PackedLayout
-from vdla.compiler.operators.vdla import Operator
-from vdla.compiler.operators.vdla.roles import SECOND
+from vdla.compiler.operators.vdla import Operator, TemplateError
+from vdla.compiler.operators.vdla.roles import SECOND, TABLE
+from vdla.compiler.templates.channel_sections import best_sections
 
 Template = Callable[..., Operator]
 
@@ -25,7 +29,21 @@ def conv(at: MachineNode) -> OperatorCall:
     depthwise = at.node.attributes["group"] == inputs == outputs
     template = templates.depthwise_conv2d if depthwise else templates.conv2d
     packing = "channels" if at.node.inputs[0] in at.made else "auto"  # packed values stay packed
+    groups, blocks = at.node.attributes["group"], (at.config.block_in, at.config.block_out)
+    if not depthwise and any(best_sections(groups, inputs // groups, outputs // groups, blocks).gaps):
+        weight = _dense(at.weight, groups)
+        return _product(at, template, Channels.IMAGE, weight, packing="channels", groups=1, name="conv2d")
     return _product(at, template, Channels.IMAGE, packing=packing, name="conv2d")
+
+
+def _dense(weight: Array, groups: int) -> Array:
+    """The weight of one group that computes the same as several groups do."""
+    outputs, inputs, *kernel = weight.shape
+    blocks = weight.reshape(groups, outputs // groups, inputs, *kernel)
+    whole = np.zeros((groups, outputs // groups, groups, inputs, *kernel), weight.dtype)
+    for group in range(groups):
+        whole[group, :, group] = blocks[group]
+    return whole.reshape(outputs, groups * inputs, *kernel)
 
 
 def conv_transpose(at: MachineNode) -> OperatorCall:
@@ -41,9 +59,16 @@ def dense(at: MachineNode) -> OperatorCall:
     return _product(at, templates.conv2d, Channels.ROWS, packing="channels", name="dense")
 
 
-def _product(at: MachineNode, template: Template, channels: Channels, **options: Any) -> OperatorCall:  # noqa: ANN401
+def _product(
+    at: MachineNode,
+    template: Template,
+    channels: Channels,
+    weight: Array | None = None,
+    **options: Any,  # noqa: ANN401  of any template
+) -> OperatorCall:
     """A product with its packed weight and scale."""
-    data, weight, result = at.activation(at.node.inputs[0], channels), at.weight, at.result(channels)
+    data, result = at.activation(at.node.inputs[0], channels), at.result(channels)
+    weight = at.weight if weight is None else weight
     constants = {"weight": weight, "bias": at.constant(2)}
     return template_call(
         at, template, (at.node.inputs[0], data), result, constants=constants, kernel=weight.shape[2:], **options
@@ -72,6 +97,52 @@ def add(at: MachineNode) -> OperatorCall:
     result = at.result(at.channels(names))
     data, second = ((name, _operand(at, name, result)) for name in names)
     return template_call(at, templates.residual_add, data, result, operands={SECOND: second})
+
+
+def mul(at: MachineNode) -> OperatorCall:
+    """The product of two activations; one may be a factor for each channel of images."""
+    names = at.node.inputs[:2]
+    channels = at.channels(names)
+    result = at.result(channels)
+    zeros = at.options["input_zero_points"]
+    shapes = [at.shape(name) for name in names]
+    if shapes[0] != result.shape:  # the product is the same in the other order
+        names, zeros, shapes = names[::-1], zeros[::-1], shapes[::-1]
+    factors = (*result.shape[:2], *(1 for _ in result.shape[2:]))
+    by_channel = channels is Channels.IMAGE and shapes == [result.shape, factors] and factors != result.shape
+    second = at.activation(names[1], channels) if by_channel else _operand(at, names[1], result)
+    data = names[0], _operand(at, names[0], result)
+    options = {"by_channel": by_channel, "input_zero_points": zeros}
+    return template_call(at, templates.scaling, data, result, operands={SECOND: (names[1], second)}, **options)
+
+
+def look_up(at: MachineNode) -> OperatorCall:
+    """The elements of a table, by a machine that looks results up on their way out."""
+    if at.config.stage is None:
+        decline("run on a machine that looks results up on their way out, got one without such a stage")
+    constants = {TABLE: at.node.attributes[TABLE]}
+    return _channelwise(at, templates.rescale, at.channels(at.node.inputs[:1]), table=True, constants=constants)
+
+
+def looked_up(call: OperatorCall, table: Array) -> OperatorCall | None:
+    """The call whose results are looked up in a table on their way out.
+
+    None where its program would read or write other layouts.
+    """
+    operator = call.operator
+    if operator is None or operator.origin is None:
+        return None
+    try:
+        combined = operator.origin.template(operator.config, **{**operator.origin.options, "table": True})
+    except TemplateError:
+        return None
+    if combined.layouts != operator.layouts or call.constants.keys() - combined.function.buffers.keys():
+        return None
+    buffers = combined.function.buffers
+    if any(buffers[name].dims != buffer.dims for name, buffer in operator.function.buffers.items()):
+        return None
+    constants = {**call.constants, TABLE: table.reshape(buffers[TABLE].dims)}
+    return replace(call, operator=combined, constants=constants)
 
 
 def _operand(at: MachineNode, name: str, result: PackedLayout) -> PackedLayout:

@@ -12,7 +12,16 @@ from vdla.compiler import te, templates
 from vdla.compiler.graph.integer.elementwise import fuse_rescale
 from vdla.compiler.graph.layouts import windowed as layouts
 from vdla.compiler.graph.layouts.elementwise import follow_int8_inputs
-from vdla.compiler.graph.machine.calls import add, conv, conv_transpose, dense, elementwise, pool
+from vdla.compiler.graph.machine.calls import (
+    add,
+    conv,
+    conv_transpose,
+    dense,
+    elementwise,
+    look_up,
+    mul,
+    pool,
+)
 from vdla.compiler.graph.machine.matmul_call import matmul
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
 from vdla.compiler.graph.rules import integer_elementwise as rules
@@ -102,7 +111,7 @@ QUANTISED = (
         template=elementwise(templates.leaky_relu),
         **_OF_INT8,
     ),
-    OperatorRecord(name="vdla.QMul", expression=rules.qmul, attributes=_OF_TWO, **_OF_INT8),
+    OperatorRecord(name="vdla.QMul", expression=rules.qmul, attributes=_OF_TWO, template=mul, **_OF_INT8),
     OperatorRecord(
         name="vdla.QRescale",
         expression=rules.qrescale,
@@ -110,7 +119,9 @@ QUANTISED = (
         template=elementwise(templates.rescale),
         **_OF_INT8,
     ),
-    OperatorRecord(name="vdla.QTable", expression=rules.qtable, attributes={"table": np.ndarray}, **_OF_INT8),
+    OperatorRecord(
+        name="vdla.QTable", expression=rules.qtable, attributes={"table": np.ndarray}, template=look_up, **_OF_INT8
+    ),
     OperatorRecord(
         name="vdla.QSoftmax",
         fusion=FusionClass.OPAQUE,

@@ -5,6 +5,7 @@ from vdla.compiler.graph.passes.batch_norm import fold_batch_norm
 from vdla.compiler.graph.passes.common_subexpressions import is_random, merge_common_subexpressions
 from vdla.compiler.graph.passes.empties import settle_empties
 from vdla.compiler.graph.passes.fold_constants import Evaluate, InferNode, fold_constants, with_inner_constants
+from vdla.compiler.graph.passes.for_machine import for_machine, for_other_devices
 from vdla.compiler.graph.passes.fuse_qdq import FusedGraph, explain_fusion, fuse_qdq
 from vdla.compiler.graph.passes.fusion import fuse
 from vdla.compiler.graph.passes.layouts import REPACK, choose_layouts
@@ -27,6 +28,8 @@ __all__ = [
     "explain_fusion",
     "fold_batch_norm",
     "fold_constants",
+    "for_machine",
+    "for_other_devices",
     "fuse",
     "fuse_qdq",
     "is_movement",

@@ -17,8 +17,12 @@ from vdla.compiler.graph.rewriting import Replacement, fresh_name, rewrite
 
 
 def fold_batch_norm(graph: Graph) -> Graph:
-    """The graph without BatchNormalization by constants; added constants become biases."""
-    return rewrite(graph, (_fold, _fold_add))
+    """The graph without BatchNormalization by constants.
+
+    Constants of each channel that are added to the results of convolutions, or multiply them,
+    become parts of weights and biases.
+    """
+    return rewrite(graph, (_fold, _fold_affine))
 
 
 def _fold(graph: Graph, node: Node) -> Replacement | None:
@@ -100,24 +104,46 @@ def _as_scale(graph: Graph, node: Node, factor: Array, shift: Array) -> Replacem
     )
 
 
-def _fold_add(graph: Graph, node: Node) -> Replacement | None:
-    """A constant added to each channel of a convolution becomes its bias."""
-    if node.op != "Add":
+_AFFINE = ("Add", "Sub", "Mul", "Div")
+
+
+def _fold_affine(graph: Graph, node: Node) -> Replacement | None:
+    """A constant of each channel that is added to, or multiplies, a convolution's result goes into
+    its weight and bias: a batch normalisation may be written so.
+    """
+    if node.op not in _AFFINE:
         return None
-    for product_side, constant_side in ((0, 1), (1, 0)):
+    for product_side, constant_side in ((0, 1), (1, 0)) if node.op != "Div" else ((0, 1),):
         product, value = graph.producers.get(node.inputs[product_side]), graph.constant(node.inputs[constant_side])
         if product is None or value is None or product.op not in ("Conv", "ConvTranspose"):
             continue
-        kind, weight = graph.tensor(node.outputs[0]), graph.constant(product.inputs[1])
-        biased = len(product.inputs) > 2 and bool(product.inputs[2])
-        if weight is None or biased or graph.readers(product.outputs[0]) > 1:
+        kind = graph.tensor(node.outputs[0])
+        if graph.readers(product.outputs[0]) > 1 or kind != graph.types[product.outputs[0]]:
             continue
-        if kind.shape is None or kind != graph.types[product.outputs[0]] or not isinstance(kind.shape[1], int):
+        if kind.shape is None or not isinstance(kind.shape[1], int):
             continue
-        bias = _per_channel(value, kind.shape[1], len(kind.shape))
-        if bias is not None:
-            return _with_constants(graph, node, product, (weight, bias))
+        constant = _per_channel(value, kind.shape[1], len(kind.shape))
+        if constant is None:
+            continue
+        with np.errstate(all="ignore"):
+            factor, shift = _factor_and_shift(node.op, constant.astype(np.float64), product_side)
+            folded = _into_product(graph, node, product, factor, shift)
+        if folded is not None and all(np.isfinite(array).all() for array in folded.constants.values()):
+            return folded
     return None
+
+
+def _factor_and_shift(op: str, value: Array, side: int) -> tuple[Array, Array]:
+    """(a, b) of a * x + b, where x is the operand at `side`."""
+    ones, zeros = np.ones_like(value), np.zeros_like(value)
+    match op:
+        case "Mul":
+            return value, zeros
+        case "Div":
+            return 1 / value, zeros
+        case "Sub":
+            return (-ones, value) if side else (ones, -value)
+    return ones, value
 
 
 def _per_channel(value: Array, channels: int, rank: int) -> Array | None:

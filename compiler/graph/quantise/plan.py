@@ -3,7 +3,8 @@
 
 Products always run on integers; sums, pools and concatenations do where an operand is quantised
 anyway. Movements keep the parameters of their operand. Functions of one value become tables if
-their neighbours are quantised. Everything else stays float.
+their neighbours are quantised; the result of one is quantised if an operator that is no such
+function reads it on the way to a product. Everything else stays float.
 """
 
 from __future__ import annotations
@@ -84,6 +85,7 @@ class _Planner:
     def __init__(self, graph: Graph, keep: frozenset[str], mixed: frozenset[str]) -> None:
         self.graph, self.keep, self.mixed = graph, keep, mixed
         self.functions = functions_of_one_value(graph)
+        self.feeding = values_on_the_way_to_products(graph)
         self.layers: list[QuantisedLayer] = []
         self.values: dict[str, str] = {}
         self.absorbed: set[int] = set()
@@ -102,6 +104,22 @@ class _Planner:
                 self.values.setdefault(name, name)
             if node.op == "Concat":
                 self._share(layer)
+        elif id(node) in self.functions and not self._kept(node):
+            self._function(node)
+
+    def _function(self, node: Node) -> None:
+        """Quantises the result of a table that sums, products of activations or movements read."""
+        name, source = node.outputs[0], self._source(node)
+        inside = [
+            id(reader) in self.functions and self._source(reader) == source
+            for reader in self.graph.consumers.get(name, ())
+        ]
+        if source in self.values and not all(inside) and name in self.feeding and name not in self.mixed:
+            self.values.setdefault(name, name)
+
+    def _source(self, node: Node) -> str:
+        """The value that a function is one of."""
+        return self.functions[id(node)]
 
     def _share(self, layer: QuantisedLayer) -> None:
         """Operands read only by a concatenation get its parameters, which avoids rescaling."""
@@ -200,21 +218,35 @@ def _scaled(gemm: Node) -> bool:
 # --- functions of one value -----------------------------------------------------------------------
 
 
-def functions_of_one_value(graph: Graph) -> frozenset[int]:
-    """The identities of nodes whose operands are one value, functions of it, and scalars.
+def functions_of_one_value(graph: Graph) -> dict[int, str]:
+    """That value of each node whose operands are one value, functions of it, and scalars, by the
+    node's identity.
 
     Relu and Clip are excluded: they become bounds of other results.
     """
     sources: dict[str, str] = {}
-    functions = set()
+    functions = {}
     for node in graph.nodes:
         operands = {sources.get(name, name) for name in node.inputs if name and not _is_scalar(graph, name)}
         if not has_trait(node.op, Trait.FUNCTION) or len(operands) != 1:
             continue
         sources[node.outputs[0]] = operands.pop()
         if not has_trait(node.op, Trait.BOUND):
-            functions.add(id(node))
-    return frozenset(functions)
+            functions[id(node)] = sources[node.outputs[0]]
+    return functions
+
+
+def values_on_the_way_to_products(graph: Graph) -> frozenset[str]:
+    """The values from which only what may be quantised lies before some product with weights."""
+    feeding: set[str] = set()
+    for node in reversed(graph.nodes):
+        record = RECORDS.get(node.op)
+        is_product = record is not None and record.output_axis is not None
+        passes = is_movement(graph, node) or is_spatial_mean(graph, node)
+        passes = passes or has_trait(node.op, Trait.COMBINING | Trait.BOUND | Trait.FUNCTION)
+        if is_product or (passes and not feeding.isdisjoint(node.outputs)):
+            feeding.update(filter(None, node.inputs[:1] if is_product else node.inputs))
+    return frozenset(feeding)
 
 
 def _is_scalar(graph: Graph, name: str) -> bool:

@@ -5,7 +5,7 @@ A definition is independent of machines: it says what is computed, on arrays in 
 """
 
 from vdla.compiler.operators.definitions.definition import Definition, DefinitionError, requantised, requantised_by
-from vdla.compiler.operators.definitions.element_wise import extremum, leaky_relu, rescaling, residual_addition
+from vdla.compiler.operators.definitions.element_wise import extremum, leaky_relu, rescaling, residual_addition, scaling
 from vdla.compiler.operators.definitions.products import (
     attention_scores,
     attention_values,
@@ -38,5 +38,6 @@ __all__ = [
     "requantised_by",
     "rescaling",
     "residual_addition",
+    "scaling",
     "transposed_convolution",
 ]

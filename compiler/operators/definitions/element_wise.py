@@ -47,6 +47,32 @@ def residual_addition(
 
 
 @definition
+def scaling(
+    *,
+    batch: int,
+    channels: int,
+    size: Sequence[int],
+    by_channel: bool = False,
+    zero_points: Sequence[int] = (0, 0),
+    raw: bool = True,
+    dtype: str = "int8",
+) -> Sums:
+    """data * other, of inputs without their zero points.
+
+    With `by_channel`, `other` is [batch, channels, 1, ...]: a factor for each channel.
+    """
+    where = "scaling"
+    (data, full), names = _activations(where, ["data", "other"], batch, channels, size, dtype)
+    second = te.placeholder((batch, channels, *(1 for _ in size)), dtype, "other") if by_channel else full
+    a, b = map(_centred, (data, second), _pair(where, "zero_points", zero_points))
+
+    def product(*i: te.Value) -> te.Value:
+        return a(i) * b((*i[:2], *(te.const(0, "int32") for _ in size)) if by_channel else i)
+
+    return (data, second), te.compute(data.shape, te.with_axes(names, product), "sums")
+
+
+@definition
 def extremum(
     *,
     kind: str,

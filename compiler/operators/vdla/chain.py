@@ -20,7 +20,7 @@ from typing import Any
 from vdla.compiler.codegen.vdla import Link, compile_chain
 from vdla.compiler.ir import function_lines
 from vdla.compiler.operators.vdla.operator import Array, Operator, TemplateError
-from vdla.compiler.operators.vdla.roles import OUTPUT, SCALE, WEIGHT
+from vdla.compiler.operators.vdla.roles import CONSTANTS, OUTPUT
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
@@ -104,7 +104,7 @@ class Chain:
         """The packed array of an input, by tensor name, from plain activations."""
         for step in self.steps:
             for parameter in step.operator.function.params:
-                if step.tensor(parameter) == tensor and parameter not in (WEIGHT, SCALE, OUTPUT):
+                if step.tensor(parameter) == tensor and parameter not in (*CONSTANTS, OUTPUT):
                     return {tensor: step.operator.pack_inputs(**{parameter: array})[parameter]}
         raise TemplateError(f"{self.name}: input must be activations of a step, got {tensor}")
 
@@ -131,6 +131,6 @@ class Chain:
 
 def _link(step: ChainStep) -> Link:
     function = step.operator.function
-    weights = tuple(name for name in (WEIGHT, SCALE) if name in function.params)
+    weights = tuple(name for name in CONSTANTS if name in function.params)
     tensors = {parameter: step.tensor(parameter) for parameter in function.params}
     return Link(function, tensors, weights, step.operator.dimensions)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from vdla.compiler import ir
 from vdla.compiler.codegen.vdla import compile_function
-from vdla.compiler.operators.vdla.roles import SCALE, WEIGHT
+from vdla.compiler.operators.vdla.roles import CONSTANTS
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
 from vdla.compiler.operators.vdla.tile_search import waits_for_memory
 from vdla.compiler.operators.vdla.tile_timeline import timeline
@@ -136,7 +136,7 @@ class Operator:
     @cached_property
     def program(self) -> Program:
         """The compiled program."""
-        weights = tuple(name for name in (WEIGHT, SCALE) if name in self.function.params)
+        weights = tuple(name for name in CONSTANTS if name in self.function.params)
         return compile_function(self.config, self.function, weights, self.dimensions)
 
 

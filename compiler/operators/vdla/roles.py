@@ -15,7 +15,10 @@ DATA = Role("data")
 SECOND = Role("other")  # a second activation
 WEIGHT = Role("weight")
 SCALE = Role("scale")
+TABLE = Role("table")  # in which results are looked up on their way out
 OUTPUT = Role("output")
+
+CONSTANTS = (WEIGHT, SCALE, TABLE)
 
 # Stages.
 WINDOW = Role("window")  # the padded input

@@ -43,14 +43,14 @@ REFUSED = [
         conv2d,
         {"stride": 2},
         "conv2d: option must be one of batch, height, width, kernel, in_channels, out_channels, strides, pads, "
-        "dilations, groups, packing, activation, floor, ceiling, zero_point, input_zero_point, raw, virtual_threads, "
-        "tiling, chained, name, got stride (did you mean strides?)",
+        "dilations, groups, packing, activation, floor, ceiling, zero_point, input_zero_point, raw, table, "
+        "virtual_threads, tiling, chained, name, got stride (did you mean strides?)",
     ),
     (
         dense,
         {"pads": 1},
         "dense: option must be one of rows, in_features, out_features, activation, floor, ceiling, zero_point, "
-        "input_zero_point, raw, virtual_threads, tiling, name, got pads",
+        "input_zero_point, raw, table, virtual_threads, tiling, name, got pads",
     ),
     (conv2d, {"groups": 2}, "conv2d: groups must divide in_channels = 5, got 2"),
     (conv2d, {"groups": 5, "out_channels": 6}, "conv2d: groups must divide out_channels = 6, got 5"),

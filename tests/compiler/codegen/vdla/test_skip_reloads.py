@@ -6,9 +6,9 @@ import pytest
 from helpers.stateful import table
 
 import vdla
-from vdla.compiler.codegen.vdla.compile import skip_reloads
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
+from vdla.compiler.codegen.vdla.state_loads import skip_reloads
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Gemm, Load, MicroOp, isa_of
 

@@ -7,6 +7,7 @@ from helpers.graphs import operators_of, small_graph
 
 from vdla.compiler.graph import Node, check_graph
 from vdla.compiler.graph.passes import fold_batch_norm
+from vdla.runtime.network.evaluator import Evaluator
 
 EPSILON = 0.01
 NORM = Node("BatchNormalization", ("p", "s", "b", "m", "v"), ("y",), {"epsilon": EPSILON}, "norm")
@@ -96,3 +97,72 @@ def test_added_constants_become_biases(shape, merged):
     nodes = [Node("Conv", ("x", "w"), ("p",)), Node("Add", ("c", "p"), ("y",))]
     graph = fold_batch_norm(small_graph(nodes, (2, 4, 3, 3), **constants))
     assert operators_of(graph) == (["Conv"] if merged else ["Conv", "Add"])
+
+
+AFFINE = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}
+KERNELS = {
+    "Conv": ({}, (6, 4, 3), (2, 4, 7), (2, 6, 5)),
+    "Conv of images": ({}, (6, 4, 3, 2), (2, 4, 7, 5), (2, 6, 5, 4)),
+    "Conv of groups": ({"group": 2}, (6, 2, 3, 2), (2, 4, 7, 5), (2, 6, 5, 4)),
+    "ConvTranspose": ({}, (4, 6, 3, 2), (2, 4, 7, 5), (2, 6, 9, 6)),
+    "ConvTranspose of groups": ({"group": 2}, (4, 3, 3, 2), (2, 4, 7, 5), (2, 6, 9, 6)),
+}
+
+
+def affine_graph(kernel, op, side, constant, readers=1):
+    """A convolution with a bias, an operation with a constant behind it, maybe a second reader."""
+    attributes, weight, shape, result = KERNELS[kernel]
+    rng = np.random.default_rng(4)
+    constants = {"w": rng.normal(size=weight).astype(np.float32), "b": rng.normal(size=6).astype(np.float32)}
+    attributes = attributes | {"kernel_shape": weight[2:]}
+    nodes = [
+        Node(kernel.split()[0], ("x", "w", "b"), ("p",), attributes),
+        Node(op, ("c", "p") if side else ("p", "c"), ("y",)),
+        Node("Relu", ("p",), ("z",)),
+    ][: 1 + readers]
+    outputs = ("y", "z")[:readers]
+    graph = small_graph(nodes, shape, outputs, dict.fromkeys("pyz"[: 1 + readers], result), c=constant, **constants)
+    return graph, {"x": rng.normal(size=shape).astype(np.float32)}
+
+
+def per_channel(rank, extent=6):
+    values = np.random.default_rng(5).uniform(0.5, 2, extent).astype(np.float32)
+    return values.reshape(-1, *(1,) * (rank - 2))
+
+
+@pytest.mark.parametrize("scalar", [True, False])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("op", AFFINE)
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_constant_of_each_channel_goes_into_the_convolution(kernel, op, side, scalar):
+    rank = len(KERNELS[kernel][2])
+    constant = np.asarray(np.float32(1.5)) if scalar else per_channel(rank)
+    graph, inputs = affine_graph(kernel, op, side, constant)
+    folded = check_graph(fold_batch_norm(graph))
+    stays = op == "Div" and side == 1  # c / x is not affine
+    assert operators_of(folded) == [kernel.split()[0], *(["Div"] if stays else [])]
+    wanted, results = (Evaluator(either).run(inputs)["y"] for either in (graph, folded))
+    assert np.allclose(results, wanted, rtol=1e-3 if stays else 1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("op", AFFINE)
+def test_a_convolution_that_others_read_keeps_its_result(op):
+    graph, _ = affine_graph("Conv of images", op, 0, per_channel(4), readers=2)
+    assert operators_of(fold_batch_norm(graph)) == ["Conv", op, "Relu"]
+
+
+@pytest.mark.parametrize(
+    ("op", "value"), [("Div", 0.0), ("Div", 1e-45), ("Mul", np.inf), ("Mul", 3e38), ("Add", np.nan), ("Sub", np.inf)]
+)
+def test_constants_that_leave_the_range_of_weights_stay(op, value):
+    constant = per_channel(4)
+    constant[2] = value
+    graph, _ = affine_graph("Conv of images", op, 0, constant)
+    assert operators_of(fold_batch_norm(graph)) == ["Conv", op]
+
+
+@pytest.mark.parametrize("op", AFFINE)
+@pytest.mark.parametrize("shape", [(5, 4), (6, 5, 1), (2, 1, 1, 1), (2, 6, 1, 1)])
+def test_constants_that_vary_along_other_axes_stay(op, shape):
+    graph, _ = affine_graph("Conv of images", op, 0, np.ones(shape, np.float32))
+    assert operators_of(fold_batch_norm(graph)) == ["Conv", op]

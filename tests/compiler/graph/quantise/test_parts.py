@@ -112,7 +112,7 @@ def padded(b: QdqBuilder, boxes: str, scores: str) -> None:
 
 def chosen(b: QdqBuilder, boxes: str, scores: str) -> None:
     mask = b.constant(np.arange(36).reshape(6, 6) % 2 == 0)
-    value = b.add("Where", mask, boxes, scores, result="chosen")
+    value = b.add("Where", mask, boxes, scores, shape=SHAPE, result="chosen")
     kernel = np.zeros((4, 4, 1, 1), np.float32)
     kernel[np.arange(4), np.arange(4)] = 1
     odd = b.add("Mul", b.add("Conv", value, b.constant(kernel), result="same"), b.constant(np.float32(2)), result="odd")

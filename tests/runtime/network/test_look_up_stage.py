@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables, products, splits and repeated pixels on the machine, against the NumPy definitions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vdla.compiler.extensions import extend
+from vdla.compiler.graph import Graph
+from vdla.hardware.config import Config
+from vdla.networks.registry import NETWORKS
+from vdla.runtime.executor.run_times import run_times
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.evaluator import Evaluator
+from vdla.runtime.network.quantise import quantise
+
+LUT = Path(__file__).parents[3] / "examples" / "look_up_table" / "lut.py"
+
+
+def compiled(
+    name: str, config: Config, **options: Any
+) -> tuple[Any, dict[str, Graph], dict[str, np.ndarray[Any, Any]]]:
+    """The small variant of a network for a machine, its graphs by pass, an input."""
+    subject = NETWORKS[name]
+    model = subject.build(**subject.small)
+    data = [subject.inputs(model, seed=seed) for seed in range(3)]
+    quantised = quantise(model, calibration=data[1:], method="minmax").graph
+    graphs: dict[str, Graph] = {}
+    made = compile_network(quantised, config, observe=lambda name, _, after: graphs.update({name: after}), **options)
+    return made, graphs, data[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["pynq_z1", "batch4"])
+@pytest.mark.parametrize("stage", [True, False], ids=["stage", "plain"])
+@pytest.mark.parametrize("name", ["mobilenet_v3", "yolo_v8n"])
+def test_networks_of_today_are_exact(name: str, stage: bool, preset: str) -> None:
+    config = Config.preset(preset)
+    model, graphs, inputs = compiled(name, extend(config, str(LUT)) if stage else config)
+    with model:
+        outputs = model.run(inputs).outputs
+    for output, wanted in Evaluator(graphs["simplify_integers"], prefer="definition").run(inputs).items():
+        assert np.array_equal(outputs[output], wanted), output
+
+
+def test_every_table_of_mobilenet_is_on_the_machine_in_place_of_the_cpu() -> None:
+    config = Config.preset("pynq_z1")
+    place = {f"block{i}.{part}": "vdla" for i in range(3) for part in ("depthwise", "project")}
+    devices = {}
+    for machine in (config, extend(config, str(LUT))):
+        model, *_ = compiled("mobilenet_v3", machine, place=place)
+        steps = [
+            (step.placement.device, op.op) for step in model.artifact.plan.steps for op in step.placement.operators
+        ]
+        devices[machine] = {device for device, op in steps if op == "vdla.QTable"}
+        times = run_times(model.artifact)
+        assert times is not None and times.total == times.accelerator + times.cpu + times.handover
+    assert list(devices.values()) == [{"cpu"}, {"vdla"}]
+
+
+def test_splits_and_resizes_are_restored_where_the_cpu_runs_them() -> None:
+    _, graphs, _ = compiled("yolo_v8n", Config.preset("pynq_z1"), place={"up0": "cpu", "up1": "cpu"})
+    ops = [node.op for node in graphs["partition"].nodes]
+    assert ops.count("Resize") == 2 and "vdla.QConvTranspose" not in ops
+
+
+def test_a_machine_without_a_stage_says_so() -> None:
+    model, _, _ = compiled("mobilenet_v3", Config.preset("pynq_z1"))
+    reasons = {
+        op.reason for step in model.artifact.plan.steps for op in step.placement.operators if op.op == "vdla.QTable"
+    }
+    assert reasons == {
+        "on the accelerator it must run on a machine that looks results up on their way out, "
+        "got one without such a stage"
+    }
