@@ -19,7 +19,6 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -42,7 +41,14 @@ from vdla.runtime.network.quantise import quantise
 from vdla.support.arrays import Array
 from vdla.support.errors import Error
 from vdla.support.progress import Progress, numbered, silent
-from vdla.verification.zoo.archive import ZooModel, archives, largest_error, read
+from vdla.verification.zoo.archive import (
+    ZooModel,
+    archives,
+    largest_error,
+    onnxruntime_outputs,
+    onnxruntime_session,
+    read,
+)
 
 _MACHINE = "pynq_z1"
 _CALIBRATION = range(1, 9)  # seeds; 0 is that of the reference outputs
@@ -106,22 +112,13 @@ def _times(model: ZooModel, compiled: Model) -> Row:
     """ONNX Runtime's time over ours."""
     fed = model.entry.draw()
     try:
-        session = _session(model.content)
+        session = onnxruntime_session(model.content)
     except Exception as error:  # of another library: a domain that it does not know
         return {"not_compared": f"{type(error).__name__}: {error}"}
     names = {item.name for item in session.get_inputs()}
     theirs = {name: value for name, value in fed.items() if name in names}
     times = paired_times(lambda: compiled.run(fed), lambda: session.run(None, theirs), rounds=5)
     return {"ours_us": round(1e6 * times.ours, 1), "ratio": round(times.ratio, 4)}
-
-
-def _session(content: bytes) -> Any:  # noqa: ANN401  of a library without types
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
 # --- the machine ----------------------------------------------------------------------------------
@@ -190,10 +187,7 @@ def _statically_quantised(model: ZooModel, samples: Sequence[Mapping[str, Array]
         source, target = Path(folder) / "float.onnx", Path(folder) / "int8.onnx"
         source.write_bytes(model.content)
         quantize_static(source, target, Samples(), quant_format=QuantFormat.QDQ, per_channel=opset >= _BY_CHANNEL)
-        session = _session(target.read_bytes())
-    names = {item.name for item in session.get_inputs()}
-    fed = {name: value for name, value in model.entry.draw().items() if name in names}
-    return [np.asarray(value) for value in session.run(None, fed)]
+        return onnxruntime_outputs(target.read_bytes(), model.entry.draw())
 
 
 # --- figures --------------------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 import brevitas.nn as qnn
 import numpy as np
 import onnx
-import onnxruntime
 import torch
 from brevitas.export import export_onnx_qcdq, export_qonnx
 from brevitas.quant import (
@@ -32,7 +31,7 @@ from qonnx.core.onnx_exec import execute_onnx
 from qonnx.transformation.infer_shapes import InferShapes
 from torch import nn
 
-from vdla.verification.zoo.archive import FOLDER, Entry, Input, Writer
+from vdla.verification.zoo.archive import FOLDER, Entry, Input, Writer, onnxruntime_outputs, without_traces
 
 
 def tolerance(name: str) -> float:
@@ -117,17 +116,13 @@ def exported(network: nn.Module, x: torch.Tensor, qonnx: bool) -> onnx.ModelProt
         export_qonnx(network, args=x, export_path=stream, input_names=["x"], dynamo=False)
     else:
         export_onnx_qcdq(network, args=x, export_path=stream, input_names=["x"], dynamo=False)
-    proto = onnx.load_model_from_string(stream.getvalue())
-    for node in proto.graph.node:
-        node.ClearField("doc_string")
-        node.ClearField("metadata_props")
-    return proto
+    return onnx.load_model_from_string(without_traces(onnx.load_model_from_string(stream.getvalue())))
 
 
 def executed(proto: onnx.ModelProto, x: np.ndarray, qonnx: bool) -> list[np.ndarray]:
     """Outputs of the reference of the format."""
     if not qonnx:
-        return onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+        return onnxruntime_outputs(proto.SerializeToString(), {"x": x})
     wrapper = ModelWrapper(proto, make_deepcopy=True).transform(InferShapes())
     values = execute_onnx(wrapper, {wrapper.graph.input[0].name: x})
     return [values[item.name] for item in wrapper.graph.output]
@@ -135,7 +130,7 @@ def executed(proto: onnx.ModelProto, x: np.ndarray, qonnx: bool) -> list[np.ndar
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    writer, failures = Writer(FOLDER / "brevitas.zip"), []
+    writer = Writer(FOLDER / "brevitas.zip")
     version = importlib.metadata.version
     for index, (name, network, shape) in enumerate(blocks()):
         torch.manual_seed(index)
@@ -147,7 +142,7 @@ def main() -> None:
                 network(torch.from_numpy(inputs[0].draw(seed)))
             network.eval()
             x = inputs[0].draw(0)
-            try:
+            with writer.attempt(label):
                 proto = exported(network, torch.from_numpy(x), qonnx)
                 outputs = executed(proto, x, qonnx)
                 opset = next(item.version for item in proto.opset_import if item.domain == "")
@@ -155,11 +150,7 @@ def main() -> None:
                 writer.add(
                     Entry(label, "network", how, opset, inputs, tolerance(name)), proto.SerializeToString(), outputs
                 )
-            except Exception as error:
-                failures.append(f"{label}: {type(error).__name__}: {str(error)[:160]}")
-    writer.write()
-    print(f"{len(writer.entries)} models, {writer.path.stat().st_size:,} bytes")
-    print("not exported:", *failures, sep="\n  ")
+    print(writer.write())
 
 
 if __name__ == "__main__":

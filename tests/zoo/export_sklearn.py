@@ -13,7 +13,6 @@ from collections.abc import Iterator
 import lightgbm
 import numpy as np
 import onnxmltools
-import onnxruntime
 import skl2onnx
 import sklearn
 import xgboost
@@ -39,7 +38,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 
-from vdla.verification.zoo.archive import FOLDER, Entry, Input, Writer
+from vdla.verification.zoo.archive import FOLDER, Entry, Input, Writer, onnxruntime_outputs
 
 ROWS, FEATURES, OPSET = 5, 6, 15
 
@@ -206,22 +205,17 @@ def converted(estimator: object) -> tuple[bytes, str]:
 
 def main() -> None:
     warnings.simplefilter("ignore")
-    writer, failures = Writer(FOLDER / "sklearn.zip"), []
+    writer = Writer(FOLDER / "sklearn.zip")
     x, classes, number = data()
     targets = {"classes": (classes,), "two": (classes > 0,), "number": (number,), "nothing": ()}
     for name, estimator, target in (*estimators(), *boosted()):
-        try:
+        with writer.attempt(name):
             y = tuple(value.astype(int) if target == "two" else value for value in targets[target])
             estimator.fit(x, *y)
             content, exporter = converted(estimator)
             entry = Entry(f"table_{name}", "table", exporter, OPSET, (Input("x", "float32", (ROWS, FEATURES)),))
-            session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-            writer.add(entry, content, [np.asarray(value) for value in session.run(None, entry.draw())])
-        except Exception as error:
-            failures.append(f"{name}: {type(error).__name__}: {str(error)[:160]}")
-    writer.write()
-    print(f"{len(writer.entries)} models, {writer.path.stat().st_size:,} bytes")
-    print("not exported:", *failures, sep="\n  ")
+            writer.add(entry, content, onnxruntime_outputs(content, entry.draw()))
+    print(writer.write())
 
 
 if __name__ == "__main__":

@@ -14,12 +14,11 @@ os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
 
 import keras
 import numpy as np
-import onnxruntime
 import tensorflow as tf
 import tf2onnx
 from keras import layers
 
-from vdla.verification.zoo.archive import FOLDER, Entry, Input, Writer
+from vdla.verification.zoo.archive import FOLDER, Entry, Input, Writer, onnxruntime_outputs
 
 Function = Callable[..., object]
 Shapes = tuple[tuple[int, ...], ...]
@@ -201,12 +200,12 @@ def traced() -> Iterator[tuple[str, str, Function, Shapes]]:
 
 def main() -> None:
     keras.utils.set_random_seed(0)
-    writer, failures = Writer(FOLDER / "tensorflow.zip"), []
+    writer = Writer(FOLDER / "tensorflow.zip")
     for index, (name, source, function, shapes) in enumerate(traced()):
         opset = OPSETS[index % len(OPSETS)]
         inputs = tuple(Input(f"x{place}", "float32", shape) for place, shape in enumerate(shapes))
         entry = Entry(name, "network", f"tf2onnx {tf2onnx.__version__}, {source}", opset, inputs)
-        try:
+        with writer.attempt(name):
             signature = [tf.TensorSpec(item.shape, tf.float32, item.name) for item in inputs]
 
             def call(*x: tf.Tensor, function: Function = function) -> object:
@@ -214,17 +213,12 @@ def main() -> None:
 
             proto, _ = tf2onnx.convert.from_function(tf.function(call), input_signature=signature, opset=opset)
             content, fed = proto.SerializeToString(), entry.draw()
-            session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-            outputs = session.run(None, fed)
+            outputs = onnxruntime_outputs(content, fed)
             expected = tf.nest.flatten(function(*map(tf.constant, fed.values())))
             for output, right in zip(outputs, expected, strict=True):
                 np.testing.assert_allclose(output, right, rtol=1e-3, atol=1e-3)
             writer.add(entry, content, outputs)
-        except Exception as error:
-            failures.append(f"{name}: {type(error).__name__}: {str(error)[:160]}")
-    writer.write()
-    print(f"{len(writer.entries)} models, {writer.path.stat().st_size:,} bytes")
-    print("not exported:", *failures, sep="\n  ")
+    print(writer.write())
 
 
 if __name__ == "__main__":

@@ -13,17 +13,24 @@ import json
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
+    from onnxruntime import InferenceSession
 
 Array = npt.NDArray[Any]
 
 MOST_BYTES = 100_000
 """Of one model."""
+_MOST_TEXT = 160
+"""Characters of an error in a report."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +71,21 @@ class Entry:
 
 
 class Writer:
-    """Collects models, then writes the archive at once."""
+    """Collects models, then writes the archive at once; `failures` tells of those not exported."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.files: dict[str, bytes] = {}
         self.entries: list[Entry] = []
+        self.failures: list[str] = []
+
+    @contextmanager
+    def attempt(self, name: str) -> Iterator[None]:
+        """The export of a model; its error becomes a failure, and the next model follows."""
+        try:
+            yield
+        except Exception as error:
+            self.failures.append(f"{name}: {type(error).__name__}: {str(error)[:_MOST_TEXT]}")
 
     def add(self, entry: Entry, model: bytes, outputs: Sequence[Array]) -> None:
         """Add a model and its reference outputs; ValueError where it is too large."""
@@ -80,12 +96,43 @@ class Writer:
         self.files |= {f"{entry.name}.onnx": model, f"{entry.name}.npz": stream.getvalue()}
         self.entries.append(entry)
 
-    def write(self) -> None:
-        """Write the archive, the same bytes for the same models."""
+    def write(self) -> str:
+        """Write the archive, the same bytes for the same models; returns a report on its models."""
         index = json.dumps([asdict(entry) for entry in self.entries], indent=1)
         with zipfile.ZipFile(self.path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
             for name, content in {"index.json": index.encode(), **self.files}.items():
                 archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED, 9)
+        size = f"{self.path.name}: {len(self.entries)} models, {self.path.stat().st_size:,} bytes"
+        return "\n  not exported: ".join([size, *self.failures])
+
+
+def without_traces(message: Message) -> bytes:
+    """A model of ONNX (or a part of it) without the paths and texts that exporters leave in it."""
+    for name in ("doc_string", "metadata_props"):
+        if name in message.DESCRIPTOR.fields_by_name:
+            message.ClearField(name)
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for part in value if field.is_repeated else [value]:
+                without_traces(part)
+    return bytes(message.SerializeToString())
+
+
+def onnxruntime_session(content: bytes) -> InferenceSession:
+    """ONNX Runtime on one thread of the CPU."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def onnxruntime_outputs(content: bytes, inputs: Mapping[str, Array]) -> list[Array]:
+    """What ONNX Runtime computes; inputs that exporters removed from the model are not fed."""
+    session = onnxruntime_session(content)
+    names = {item.name for item in session.get_inputs()}
+    return list(map(np.asarray, session.run(None, {name: x for name, x in inputs.items() if name in names})))
 
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "zoo"

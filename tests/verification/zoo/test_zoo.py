@@ -4,10 +4,21 @@
 import collections
 
 import numpy as np
+import onnx
 import pytest
 
 import vdla
-from vdla.verification.zoo.archive import MOST_BYTES, Entry, Input, Writer, archives, largest_error, read
+from vdla.verification.zoo.archive import (
+    MOST_BYTES,
+    Entry,
+    Input,
+    Writer,
+    archives,
+    largest_error,
+    onnxruntime_outputs,
+    read,
+    without_traces,
+)
 
 MODELS = {model.entry.name: model for path in archives() for model in read(path)}
 SAMPLE = 7  # one in so many on every day, all in the long tests
@@ -44,6 +55,40 @@ def test_every_model_says_who_wrote_it():
     assert len(MODELS) >= 200
     assert {"torch", "quantised", "keras", "tensorflow", "jax", "brevitas"} <= set(exporters)
     assert all(model.entry.exporter and len(model.content) <= MOST_BYTES for model in MODELS.values())
+
+
+def test_the_archives_are_small():
+    assert [path.name for path in archives() if path.stat().st_size > 1_000_000] == []
+
+
+def test_a_model_that_is_not_exported_is_reported_and_the_next_follows(tmp_path):
+    writer = Writer(tmp_path / "x.zip")
+    for name in ("one", "two", "three"):
+        with writer.attempt(name):
+            content = {"one": b"1", "three": b"3"}[name]
+            writer.add(Entry(name, "network", "by hand", 17, ()), content, [])
+    assert (
+        writer.write() == f"x.zip: 2 models, {writer.path.stat().st_size:,} bytes\n  not exported: two: KeyError: 'two'"
+    )
+    assert [model.entry.name for model in read(writer.path)] == ["one", "three"]
+
+
+def test_no_paths_or_texts_of_exporters_stay_in_a_model():
+    def traced(holder):
+        holder.doc_string = "a stack"
+        onnx.helper.set_model_props(holder, {"path": "a.py"})
+        return holder
+
+    node = traced(onnx.helper.make_node("Relu", ["x"], ["y"], domain=""))
+    kind = onnx.TensorProto.FLOAT
+    values = [traced(onnx.helper.make_tensor_value_info(name, kind, [2])) for name in "xyz"]
+    graph = traced(onnx.helper.make_graph([node], "g", values[:1], values[1:2], value_info=values[2:]))
+    function = onnx.helper.make_function("own", "F", ["x"], ["y"], [node], [onnx.helper.make_opsetid("", 21)])
+    model = traced(onnx.helper.make_model(graph, functions=[traced(function)]))
+    content = without_traces(model)
+    assert not any(text in content for text in (b"a stack", b"a.py"))
+    (output,) = onnxruntime_outputs(content, {"x": np.float32([-1, 2]), "removed": np.float32(0)})
+    assert output.tolist() == [0, 2]
 
 
 def test_an_archive_is_read_as_it_was_written(tmp_path):
