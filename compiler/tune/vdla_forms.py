@@ -25,6 +25,8 @@ from vdla.hardware.program import Program
 _NOT_DEFINING = (
     "config", "name", "tiling", "virtual_threads", "activation", "floor", "ceiling", "zero_point", "factors",
 )  # fmt: skip
+_LATER = ("table",)
+"""Options that are younger than the logs: they count where they are set, so that logs stay valid."""
 _SMALLEST = Tiling(rows=1, cols=1, out_blocks=1, in_blocks=1, keep_weights=False, threads=1, threads_over=LOOPS[1])
 
 
@@ -150,7 +152,8 @@ class TemplateSource:
         """
         defaults = {key: option.default for key, option in inspect.signature(self.template).parameters.items()}
         every = {**defaults, **self.options}
-        options = {key: _spelled(key, value) for key, value in every.items() if key not in _NOT_DEFINING}
+        without = {*_NOT_DEFINING, *(key for key in _LATER if every.get(key) == defaults.get(key))}
+        options = {key: _spelled(key, value) for key, value in every.items() if key not in without}
         return json.dumps([self.template.__name__, options], sort_keys=True)
 
     def forms(self, config: Config) -> Sequence[Form]:
