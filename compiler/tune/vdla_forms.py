@@ -26,7 +26,7 @@ _NOT_DEFINING = (
     "config", "name", "tiling", "virtual_threads", "activation", "floor", "ceiling", "zero_point", "factors",
 )  # fmt: skip
 _LATER = ("table",)
-"""Options that are younger than the logs: they count where they are set, so that logs stay valid."""
+"""Options that are younger than the logs count where they are set, so that logs stay valid."""
 _SMALLEST = Tiling(rows=1, cols=1, out_blocks=1, in_blocks=1, keep_weights=False, threads=1, threads_over=LOOPS[1])
 
 
