@@ -26,7 +26,7 @@ OPERATORS = (*PRODUCTS, "Add", "AveragePool", "GlobalAveragePool", "Concat")
 """Their operands and results are quantised."""
 ACTIVATIONS = ("Relu", "Clip")
 """Part of the operator before them, if they are its only reader."""
-SAME_SCALE = ("MaxPool", "Flatten", "Pad", "Reshape", "Resize", "Slice", "Squeeze", "Transpose", "Unsqueeze")
+SAME_SCALE = ("MaxPool", "Flatten", "Pad", "Reshape", "Resize", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze")
 """Their results have the parameters of their quantised operand."""
 
 
@@ -70,7 +70,7 @@ class _Writer:
         found = {name: self.scheme.activation(*self.ranges[name]) for name in chosen}
         for node in self.model.graph.node:
             if node.op_type in SAME_SCALE and node.input[0] in found:
-                found[node.output[0]] = found[node.input[0]]
+                found |= dict.fromkeys(node.output, found[node.input[0]])
             elif node.op_type in ACTIVATIONS and node.input[0] in found and node.output[0] not in found:
                 found[node.output[0]] = self.scheme.activation(*self.ranges[node.output[0]])
         return found
@@ -105,11 +105,12 @@ class _Writer:
         inputs = [self._operand(node, at) for at in range(len(node.input))]
         del new.input[:]
         new.input.extend(inputs)
-        is_output = node.output[0] in self.outputs and node.output[0] in self.parameters
-        if is_output:
-            new.output[0] = f"{node.output[0]}_float"
+        for at, name in enumerate(node.output):
+            if name in self.outputs and name in self.parameters:
+                new.output[at] = f"{name}_float"
         self.nodes.append(new)
-        self._pair(node.output[0], new.output[0])
+        for name, real in zip(node.output, new.output, strict=True):
+            self._pair(name, real)
 
     def _pair(self, name: str, real: str) -> None:
         """QuantizeLinear and DequantizeLinear of tensor `name`, which `real` holds in float32."""

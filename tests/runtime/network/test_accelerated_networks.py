@@ -11,13 +11,13 @@ from onnx import helper, numpy_helper
 
 from vdla.compiler.graph.accelerator import candidates
 from vdla.compiler.graph.onnx import import_model
-from vdla.compiler.graph.passes import run_passes
+from vdla.compiler.graph.passes import for_machine, run_passes
 from vdla.hardware.config import Config
 from vdla.networks.registry import NETWORKS
 from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.model import Model
 from vdla.runtime.network.compile_network import compile_network
-from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION
+from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, evaluate_node
 
 ON_MACHINE = [name for name in NETWORKS if name != "lstm_language_model"]
 # Residual, depthwise, attention and plain networks are split in every run of the tests.
@@ -26,6 +26,7 @@ OTHERS = [name for name in ON_MACHINE if name not in SPLIT]
 PRODUCTS = {
     "dcgan_generator": {"vdla.QConvTranspose"},
     "vit_small": {"vdla.QConv", "vdla.QDense", "vdla.QMatMul"},
+    "yolo_v8n": {"vdla.QConv", "vdla.QConvTranspose"},
 }
 
 
@@ -39,9 +40,10 @@ def quantised(name):
 
 
 def possible(model, config):
-    """The results of all nodes that the accelerator can run."""
+    """The results of all nodes that the accelerator can run, by their names in the model."""
     graph = run_passes(import_model(model), (*PREPARATION, *INTEGER))
-    return list(candidates(graph, config).calls)
+    known = {name for node in graph.nodes for name in node.outputs}
+    return [name for name in candidates(for_machine(graph, evaluate_node, {}), config).calls if name in known]
 
 
 def expected(model, inputs):
@@ -73,7 +75,7 @@ def test_all_on_the_accelerator(name):
     results = check(network, machine, dict.fromkeys(nodes, "vdla"))
     assert results.cycles > 0
     placed = [op for run in results.steps for op in run.step.placement.operators if run.step.placement.device == "vdla"]
-    assert len(placed) == len(nodes)
+    assert len(placed) >= len(nodes)  # copies for joins are placed with them
     assert {op.op for op in placed} >= PRODUCTS.get(name, {"vdla.QConv", "vdla.QDense"})
 
 

@@ -32,7 +32,8 @@ def test_every_tensor_of_the_integer_graph(quantised):
     Evaluator(graph, prefer="numpy").run(inputs, observe=found.__setitem__)
     wanted = exact(model, inputs).quantised
     compared = [name for name in wanted if name in found]
-    assert len(compared) >= sum(node.op.startswith("vdla.Q") for node in graph.nodes)
+    results = [node.outputs[0] for node in graph.nodes if node.op.startswith("vdla.Q")]
+    assert len(compared) >= sum("_part" not in name for name in results)  # a rescaled part of a join has no tensor
     for name in compared:
         assert np.array_equal(found[name], wanted[name]), name
 

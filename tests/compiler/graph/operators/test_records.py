@@ -23,7 +23,7 @@ REWRITES = ("compiler/graph/onnx", "compiler/graph/passes/tabular.py", "compiler
 # Patterns of one operator: bounds of quantised results, neutral elements, biases that an Add adds.
 PATTERNS = {
     "compiler/graph/integer/result.py": {"Clip", "Relu"},
-    "compiler/graph/passes/batch_norm.py": {"Add", "Mul"},
+    "compiler/graph/passes/batch_norm.py": {"Add", "Div", "Mul", "Sub"},
     "compiler/graph/passes/expansion.py": {"Cast"},
     "compiler/graph/passes/simplify.py": {
         "Cast",
