@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,11 @@ Observe = Callable[[Step, Mapping[str, Value]], None]
 """Called with a step that has run and the values, which the next steps may overwrite."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepRun:
+_MOST_KINDS = 64
+"""Of inputs whose plan is remembered: open extents may be others in every run."""
+
+
+class StepRun(NamedTuple):
     """What one step of a run took; `statistics` of a program."""
 
     step: Step
@@ -88,7 +91,8 @@ class Executor:
         self._activations = self._device_memory()
         self._grid = grid
         self._binders = Binders(bind_kernel, self._program, numpy_functions, grid, poison)
-        self._runners = {self.plan.input_shapes: PlanRunner(self.plan, artifact.constants, self._binders)}
+        self._runners = {id(self.plan): PlanRunner(self.plan, artifact.constants, self._binders)}
+        self._plans: dict[object, Plan] = {}
 
     def _device_memory(self) -> int:
         """The address of the activations, which all programs share since one runs at a time."""
@@ -119,9 +123,9 @@ class Executor:
         Raises:
             ExecutorError: inputs that do not fit the model.
         """
-        plan = self.plan_for(inputs)
+        plan, inputs = self._fitted(inputs)
         with self._lock:
-            outputs = self._runner(plan).run([inputs[name] for name in self.plan.inputs])
+            outputs = self._runner(plan).run([inputs[name] for name in plan.inputs])
             return dict(zip(self.plan.outputs, outputs, strict=True))
 
     def run(
@@ -135,8 +139,7 @@ class Executor:
         Raises:
             ExecutorError: inputs that do not fit the model.
         """
-        inputs = _in_bytes(inputs)
-        plan = self.plan_for(inputs)
+        plan, inputs = self._fitted(inputs)
         with self._lock:
             runner = self._runner(plan)
             runner.start([inputs[name] for name in plan.inputs])
@@ -144,7 +147,7 @@ class Executor:
             for step, run in zip(plan.steps, runner.calls, strict=True):
                 start = time.perf_counter()
                 made = run()
-                if isinstance(step, GridStep) and self._grid is not None:
+                if self._grid is not None and isinstance(step, GridStep):
                     self._grid.stream.synchronize()  # for its time
                 seconds = time.perf_counter() - start
                 done.append(StepRun(step, seconds, made if isinstance(made, RunStats) else None))
@@ -156,17 +159,36 @@ class Executor:
 
     def _runner(self, plan: Plan) -> PlanRunner:
         """The runner of a plan, made at its first run."""
-        key = plan.input_shapes
-        if key not in self._runners:
-            self._runners[key] = PlanRunner(plan, self.artifact.constants, self._binders)
-        return self._runners[key]
+        runner = self._runners.get(id(plan))  # plans are those of the artifact
+        if runner is None:
+            runner = self._runners[id(plan)] = PlanRunner(plan, self.artifact.constants, self._binders)
+        return runner
+
+    def _fitted(self, inputs: Mapping[str, Array]) -> tuple[Plan, Mapping[str, Array]]:
+        """The plan for the inputs, and the inputs as it takes them."""
+        plan = self._plans.get(_kinds(inputs))
+        if plan is not None:
+            return plan, inputs
+        inputs = _in_bytes(inputs)
+        return self.plan_for(inputs), inputs
 
     def plan_for(self, inputs: Mapping[str, Array]) -> Plan:
-        """The plan for the shapes of the inputs.
+        """The plan for the shapes of the inputs; inputs of known names, types and shapes are not
+        checked again.
 
         Raises:
             ExecutorError: inputs that do not fit the model.
         """
+        kinds = _kinds(inputs)
+        plan = self._plans.get(kinds)
+        if plan is None:
+            plan = self._checked_plan(inputs)
+            if len(self._plans) == _MOST_KINDS:
+                self._plans.clear()
+            self._plans[kinds] = plan
+        return plan
+
+    def _checked_plan(self, inputs: Mapping[str, Array]) -> Plan:
         self._check_names(inputs)
         plans = self.artifact.plans
         for name in self.plan.inputs:
@@ -220,4 +242,12 @@ def _in_bytes(inputs: Mapping[str, Array]) -> Mapping[str, Array]:
 
 
 def _is_short(array: Array) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype.name in STORED_IN_BYTES
+    return isinstance(array, np.ndarray) and array.dtype.kind == "V" and array.dtype.name in STORED_IN_BYTES
+
+
+def _kinds(inputs: object) -> object:
+    """Names, types and shapes of inputs; None if they are no arrays by name."""
+    try:
+        return tuple([(name, type(x), x.dtype, x.shape) for name, x in inputs.items()])  # type: ignore[attr-defined]
+    except AttributeError:
+        return None

@@ -216,6 +216,11 @@ class Plan:
         return ", ".join(f"{name}{shape_text(self.values[name].shape)}" for name in self.inputs)
 
     @property
+    def is_open(self) -> bool:
+        """Whether inputs may have several shapes."""
+        return any([self.values[name].shape is None for name in self.inputs])
+
+    @property
     def device_bytes(self) -> int:
         """The bytes of the arena in the memory of the GPU."""
         return max((_end(value) for value in self.values.values() if isinstance(value, DeviceValue)), default=0)

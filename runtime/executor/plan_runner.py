@@ -63,13 +63,6 @@ def call_numpy(
     return results
 
 
-def store_result(where: str, name: str, place: Array, result: Array) -> None:
-    """Copies a result to its place; ExecutorError if its extents are others."""
-    if np.shape(result) != place.shape:
-        raise ExecutorError(f"{where}: {name} must have the extents {list(place.shape)}, got {list(np.shape(result))}")
-    place[...] = result
-
-
 BindKernel = Callable[[int, Sequence[Array]], Callable[[], object]]
 BindProgram = Callable[[ProgramStep, Mapping[str, Array]], Callable[[], object]]
 
@@ -98,7 +91,8 @@ class PlanRunner:
         self._arena = _allocate(plan.name, plan.arena_bytes)
         self.values: dict[str, Value] = {"": None, **constants}
         placed = ((name, value) for name, value in plan.values.items() if value.offset is not None)
-        self.values |= {name: self._view(value) for name, value in placed if not isinstance(value, DeviceValue)}
+        self._places = {name: self._view(value) for name, value in placed if not isinstance(value, DeviceValue)}
+        self.values |= self._places
         self._on_device: DeviceArrays = binders.grid.arrays(plan) if binders.grid and plan.device_bytes else {}
         self.calls = [self._prepared(step) for step in plan.steps]
         self._poison = Poison(plan, self._arena, self._on_device, binders.grid) if binders.poison else None
@@ -151,11 +145,16 @@ class PlanRunner:
 
         A value without a place may outlive the values in the arena that it is a view of.
         """
-        if self.plan.values[name].offset is None:
+        place = self._places.get(name)
+        if place is None:
             shared = isinstance(value, np.ndarray) and np.may_share_memory(value, self._arena)
             self.values[name] = _copied(value) if shared else value
-        else:
-            store_result(f"model {self.plan.name}, {where}", name, self.values[name], value)
+            return
+        shape = value.shape if isinstance(value, np.ndarray) else np.shape(value)
+        if shape != place.shape:
+            rule = f"{name} must have the extents {list(place.shape)}"
+            raise ExecutorError(f"model {self.plan.name}, {where}: {rule}, got {list(shape)}")
+        place[...] = value
 
     def start(self, inputs: Sequence[Value]) -> None:
         """Store the inputs of a run."""

@@ -60,19 +60,21 @@ class SpecialisedExecutors:
         if general.artifact.recipe is None:
             return general
         plan = general.plan_for(inputs)
-        if all(plan.values[name].shape is not None for name in plan.inputs):
+        if not plan.is_open:
             return general
-        shapes = {name: inputs[name].shape for name in plan.inputs}
-        key = tuple(shapes.values())
+        key = tuple([inputs[name].shape for name in plan.inputs])
+        executor = self._executors.get(key)
+        if executor is not None:
+            self._executors.move_to_end(key)
+            return executor
+        shapes = dict(zip(plan.inputs, key, strict=True))
         if self._specialise is None:
             self._warn(general.artifact, shapes, key)
             return general
-        if key not in self._executors:
-            self._executors[key] = self._make(self._artifact(plan, shapes))
-        self._executors.move_to_end(key)
-        while len(self._executors) > _MOST:
+        executor = self._executors[key] = self._make(self._artifact(plan, shapes))
+        if len(self._executors) > _MOST:
             self._executors.popitem(last=False)[1].close()
-        return self._executors[key]
+        return executor
 
     def _artifact(self, plan: Plan, shapes: Mapping[str, Shape]) -> Artifact:
         """The network for these shapes; equal constants are in memory once."""
@@ -100,7 +102,7 @@ class SpecialisedExecutors:
         if key in self._warned:
             return
         self._warned.add(key)
-        plans = [plan for plan in artifact.plans if all(plan.values[name].shape is not None for name in plan.inputs)]
+        plans = [plan for plan in artifact.plans if not plan.is_open]
         known = " or ".join(plan.input_shapes for plan in plans) or "no shapes"
         got = ", ".join(f"{name}{shape_text(shape)}" for name, shape in shapes.items())
         option = " ".join(f"{name}={shape_words(shape)}" for name, shape in shapes.items())

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from vdla.runtime.executor.errors import ExecutorError
-from vdla.runtime.executor.plan import NumpyStep, Placement
-from vdla.runtime.executor.plan_runner import call_numpy, store_result
+from vdla.runtime.executor.plan import NumpyStep, Placement, Plan, PlannedValue
+from vdla.runtime.executor.plan_runner import Binders, PlanRunner, call_numpy
 from vdla.runtime.numpy_operators import FUNCTIONS
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -45,5 +45,8 @@ def test_steps_that_cannot_run(given, message):
 
 
 def test_results_have_the_planned_extents():
-    with pytest.raises(ExecutorError, match=r"^model m, step s: y must have the extents \[2, 3\], got \[3\]$"):
-        store_result("model m, step s", "y", np.zeros((2, 3)), np.ones(3))
+    values = {"x": PlannedValue("float32", (2, 3), 0), "y": PlannedValue("float32", (2, 3), 64)}
+    plan = Plan(name="m", inputs=("x",), outputs=("y",), values=values, steps=(step(perm=(1, 0)),), arena_bytes=128)
+    runner = PlanRunner(plan, {}, Binders(None, None, FUNCTIONS))
+    with pytest.raises(ExecutorError, match=r"^model m, step s: y must have the extents \[2, 3\], got \[3, 2\]$"):
+        runner.run([X])
