@@ -92,7 +92,8 @@ def _loop(draw: Draw) -> NodeDraft:
         nodes.append(_node("Mul", ["v", "v_out"], ["s0"]))
     if scans == 2:
         nodes.append(_node("Identity", ["i"], ["s1"]))
-    flag = None if draw.chance() else ()  # ONNX Runtime holds declared shapes against those of operands
+    given_flag = draw.chance(0.6)  # ONNX Runtime holds its declared shape against that of the operand
+    flag = None if given_flag and draw.chance() else ()
     given = [_value("i", "int64", ()), _value("go", "bool", flag), _value("v", dtype, typed)]
     results = [_value("go_on", "bool", flag), _value("v_out", dtype, typed)]
     results += [_value(f"s{i}", kind, typed if i == 0 else ()) for i, kind in enumerate(kinds)]
@@ -100,7 +101,7 @@ def _loop(draw: Draw) -> NodeDraft:
     first = typed is None or draw.pick([True, True, False])
     inputs: list[Array | None] = [
         count if draw.chance(0.8) or not stop else None,
-        np.asarray(first).reshape((1,) if flag is None and not stop else ()) if draw.chance(0.6) else None,
+        np.asarray(first).reshape((1,) if flag is None and not stop else ()) if given_flag else None,
         state,
         step,
     ]

@@ -15,12 +15,14 @@ from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto, ValueIn
 from vdla.compiler.graph.graph import OPSET
 from vdla.verification.grids.attention import ATTENTION
 from vdla.verification.grids.bodies import BODIES
+from vdla.verification.grids.classical import CLASSICAL
 from vdla.verification.grids.draw import Array, Draw, NodeDraft, OperatorVersion
 from vdla.verification.grids.elementwise import ELEMENTWISE, Drafter
 from vdla.verification.grids.fused import FUSED
 from vdla.verification.grids.movement import MOVEMENT
 from vdla.verification.grids.networks import NETWORKS
 from vdla.verification.grids.quantised import MICROSOFT, QUANTISED
+from vdla.verification.grids.signals import SIGNALS
 from vdla.verification.grids.vision import VISION
 
 OLDEST = 7  # the oldest opset that ONNX Runtime accepts
@@ -36,6 +38,8 @@ DRAFTERS: Mapping[str, Drafter] = {
     **ATTENTION,
     **VISION,
     **BODIES,
+    **SIGNALS,
+    **CLASSICAL,
     **{f"{RUNTIME}.{name}": drafter for name, drafter in {**MICROSOFT, **FUSED}.items()},
 }
 """What draws the operands of each operator."""
