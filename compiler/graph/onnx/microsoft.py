@@ -267,7 +267,7 @@ def _skip_normalization(old: OldNode) -> list[NodeProto]:
         raise old.refuse("not have the results of training, mean and inv_std_var")
     if outputs[3]:
         old.made.append(helper.make_node("Identity", [total], [outputs[3]]))
-    old.set("epsilon", old.take("epsilon", 1e-12 if layer else 1e-5))
+    old.set("epsilon", old.take("epsilon", 1e-12))
     old.set("axis", -1)
     if not layer:
         return old.final("RMSNormalization", [total, old.input(2)], outputs[:1])

@@ -227,6 +227,13 @@ def test_float_operators(case):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=within * np.abs(expected).max())
 
 
+def test_the_epsilon_of_skips_is_tiny_by_default():
+    x = np.array([[[1e-3, 0]]], np.float32)
+    inputs = [x, np.zeros_like(x), np.ones(2, np.float32)]
+    for result, wanted in zip(*compared("SkipSimplifiedLayerNormalization", inputs, (0, 1)), strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-4)
+
+
 @pytest.mark.parametrize("case", ["FusedMatMul", "FusedConv"])
 def test_parameters_have_the_type_of_the_data(case):
     x = R.normal(size=(1, 2, 4, 4))
