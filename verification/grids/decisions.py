@@ -38,8 +38,8 @@ def decided(case: GridCase) -> str:
             return "the specification transforms the score of one target too, ONNX Runtime leaves it as it is"
         case "ai.onnx.ml.TreeEnsembleRegressor" if "base_values" in attributes:
             return "ONNX Runtime gives targets without leaves 0 rather than their base values"
-        case "ai.onnx.ml.TreeEnsembleClassifier" if _has_two_scores(attributes):
-            return "how two scores are made of the weights of one class is left open, and the references disagree"
+        case "ai.onnx.ml.SVMClassifier" | "ai.onnx.ml.TreeEnsembleClassifier" if _has_two_scores(attributes):
+            return "how the scores of two classes follow from one is left open, and the references disagree"
         case "ai.onnx.ml.Normalizer" if attributes["norm"] == "MAX":
             return "onnx.reference divides by the largest magnitude, ONNX Runtime by the largest element"
         case "Optional" | "OptionalGetElement" if case.version.since >= 28:
@@ -59,5 +59,7 @@ def _has_one_score(attributes: Mapping[str, Any]) -> bool:
 
 def _has_two_scores(attributes: Mapping[str, Any]) -> bool:
     """Whether a classifier of two classes has base values or transforms its scores."""
-    labels = attributes.get("classlabels_strings", attributes.get("classlabels_int64s", ()))
-    return len(labels) == 2 and ("base_values" in attributes or attributes.get("post_transform", "NONE") != "NONE")
+    kinds = ("classlabels_strings", "classlabels_int64s", "classlabels_ints")
+    return max(len(attributes.get(kind, ())) for kind in kinds) == 2 and (
+        "base_values" in attributes or attributes.get("post_transform", "NONE") != "NONE"
+    )
