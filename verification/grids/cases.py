@@ -10,25 +10,37 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-from onnx import ModelProto, TensorProto, ValueInfoProto, defs, helper, numpy_helper
+from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto, ValueInfoProto, defs, helper, numpy_helper
 
 from vdla.compiler.graph.graph import OPSET
+from vdla.verification.grids.attention import ATTENTION
+from vdla.verification.grids.bodies import BODIES
+from vdla.verification.grids.classical import CLASSICAL
 from vdla.verification.grids.draw import Array, Draw, NodeDraft, OperatorVersion
 from vdla.verification.grids.elementwise import ELEMENTWISE, Drafter
+from vdla.verification.grids.fused import FUSED
 from vdla.verification.grids.movement import MOVEMENT
 from vdla.verification.grids.networks import NETWORKS
 from vdla.verification.grids.quantised import MICROSOFT, QUANTISED
+from vdla.verification.grids.signals import SIGNALS
+from vdla.verification.grids.vision import VISION
 
 OLDEST = 7  # the oldest opset that ONNX Runtime accepts
 _IR_VERSION = 10
-_RUNTIME = "com.microsoft"
+RUNTIME = "com.microsoft"  # the domain of ONNX Runtime, whose operators it alone computes
+_OF_DOMAINS = 21  # the opset beside other domains, which both references know
 
 DRAFTERS: Mapping[str, Drafter] = {
     **ELEMENTWISE,
     **MOVEMENT,
     **NETWORKS,
     **QUANTISED,
-    **{f"{_RUNTIME}.{name}": drafter for name, drafter in MICROSOFT.items()},
+    **ATTENTION,
+    **VISION,
+    **BODIES,
+    **SIGNALS,
+    **CLASSICAL,
+    **{f"{RUNTIME}.{name}": drafter for name, drafter in {**MICROSOFT, **FUSED}.items()},
 }
 """What draws the operands of each operator."""
 
@@ -86,20 +98,20 @@ class GridCase:
         operands = list(self._operands(chosen))
         inputs = [_input(name, x, chosen) for name, x, constant in operands if not constant]
         fixed = [numpy_helper.from_array(x, name) for name, x, constant in operands if constant]
-        names = [f"x{i}" if x is not None else "" for i, x in enumerate(self.draft.inputs)]
-        results = [f"y{i}" for i in range(self.draft.outputs)]
+        names = self.draft.names or [f"x{i}" if x is not None else "" for i, x in enumerate(self.draft.inputs)]
+        results = ["" if i in self.draft.absent else f"y{i}" for i in range(self.draft.outputs)]
         node = helper.make_node(
             self.version.name, _trimmed(names), results, "node", domain=self.version.domain, **self.draft.attributes
         )
-        nodes = [node]
+        nodes = [*self.draft.before, node]
         if chosen is Form.NODES:
-            nodes = [*(helper.make_node("Constant", [], [item.name], value=item) for item in fixed), node]
+            nodes = [*(helper.make_node("Constant", [], [item.name], value=item) for item in fixed), *nodes]
             fixed = []
-        outputs = [ValueInfoProto(name=name) for name in results]
+        outputs = [ValueInfoProto(name=name) for name in results if name]
         graph = helper.make_graph(nodes, "case", inputs, outputs, fixed)
         opsets = [helper.make_opsetid("", self.opset)]
         if self.version.domain:
-            opsets.append(helper.make_opsetid(self.version.domain, 1))
+            opsets.append(helper.make_opsetid(self.version.domain, self.version.since))
         return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
 
     def _operands(self, form: Form) -> Iterator[tuple[str, Array, bool]]:
@@ -111,6 +123,10 @@ class GridCase:
 
 
 def _plain(value: Any) -> str:  # noqa: ANN401  of any type of attributes
+    if isinstance(value, SparseTensorProto):
+        return "sparse"
+    if isinstance(value, GraphProto):
+        return f"body {' '.join(node.op_type for node in value.node)}"
     return f"tensor {numpy_helper.to_array(value).tolist()}" if isinstance(value, TensorProto) else repr(value)
 
 
@@ -150,10 +166,14 @@ def operator_of(version: OperatorVersion) -> str:
 @cache
 def versions_of(operator: str) -> tuple[tuple[OperatorVersion, int], ...]:
     """The versions of an operator, each with the newest opset in which it holds."""
-    if operator.startswith(_RUNTIME):
-        return ((OperatorVersion(operator.removeprefix(f"{_RUNTIME}."), _RUNTIME), OPSET),)
-    schemas = [item for item in defs.get_all_schemas_with_history() if item.name == operator and not item.domain]
+    if operator.startswith(RUNTIME):
+        return ((OperatorVersion(operator.removeprefix(f"{RUNTIME}."), RUNTIME), OPSET),)
+    *domain, name = operator.rsplit(".", 1)
+    schemas = [item for item in defs.get_all_schemas_with_history() if item.name == name]
+    schemas = [item for item in schemas if item.domain == "".join(domain)]
     schemas.sort(key=lambda item: int(item.since_version))
+    if domain:
+        return tuple((OperatorVersion.of(item), _OF_DOMAINS) for item in schemas)
     ends = [int(item.since_version) - 1 for item in schemas[1:]] + [OPSET]
     pairs = zip(schemas, ends, strict=True)
     return tuple((OperatorVersion.of(item), end) for item, end in pairs if end >= OLDEST and not item.deprecated)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from onnx import TensorProto, helper
+from onnx import NodeProto, TensorProto, helper
 from onnx.defs import OpSchema
 
 Array = npt.NDArray[Any]
@@ -33,13 +33,24 @@ _DTYPES["tensor(double)"] = TensorProto.DOUBLE
 @dataclass(frozen=True)
 class NodeDraft:
     """The operands and attributes of a node; None is an absent operand. `constant` are the places
-    of operands that are parameters, such as axes, which most models have as constants.
+    of operands that are parameters, such as axes, which most models have as constants; `absent`
+    those of results that the node leaves out. `before` are nodes that make values of the operands
+    x0, x1, ... and `names` the operands then; without them the node takes the operands themselves.
+    `tolerance` is how far results may differ beyond the rounding of their type. Declared types of
+    `trusted` results are taken at their word. What is not `compiled`, such as sequences, is
+    evaluated node by node.
     """
 
     inputs: Sequence[Array | None]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     outputs: int = 1
     constant: frozenset[int] = frozenset()
+    absent: frozenset[int] = frozenset()
+    before: Sequence[NodeProto] = ()
+    names: Sequence[str] = ()
+    tolerance: float = 0.0
+    trusted: bool = False
+    compiled: bool = True
 
 
 @dataclass(frozen=True)

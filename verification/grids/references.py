@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from onnx import ModelProto, checker
@@ -36,7 +37,7 @@ def by_onnxruntime(model: ModelProto, inputs: Mapping[str, Array]) -> ReferenceR
     options.log_severity_level = 4
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-        return ReferenceResults("onnxruntime", tuple(map(np.asarray, session.run(None, dict(inputs)))))
+        return ReferenceResults("onnxruntime", tuple(flat(session.run(None, dict(inputs)))))
     except Exception as error:  # whatever it raises says that it has no results
         return ReferenceResults("onnxruntime", None, " ".join(str(error).split())[:200])
 
@@ -49,9 +50,27 @@ def by_onnx(model: ModelProto, inputs: Mapping[str, Array]) -> ReferenceResults:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             results = ReferenceEvaluator(model).run(None, dict(inputs))
-        return ReferenceResults("onnx.reference", tuple(np.asarray(item) for item in results))
+        return ReferenceResults("onnx.reference", tuple(flat(results)))
     except Exception as error:
         return ReferenceResults("onnx.reference", None, f"{type(error).__name__}: {error}"[:200])
+
+
+def flat(values: Iterable[Any]) -> list[Array]:
+    """Arrays from results: a sequence is its length and its elements, an empty optional two arrays.
+
+    There are as many as the model has results where all of these are tensors.
+    """
+    made: list[Array] = []
+    for value in values:
+        if value is None:
+            made += [np.zeros(0, bool), np.zeros(0, bool)]
+        elif isinstance(value, list | tuple):
+            made += [np.asarray(len(value)), *flat(value)]
+        elif isinstance(value, np.ndarray | np.generic):
+            made.append(np.asarray(value))
+        else:
+            raise TypeError(f"results must be arrays, got {type(value).__name__}")
+    return made
 
 
 def is_valid(model: ModelProto) -> bool:
@@ -63,10 +82,12 @@ def is_valid(model: ModelProto) -> bool:
     return True
 
 
-def difference(results: Sequence[Array], expected: Sequence[Array]) -> str:
-    """How results differ from others; empty where they agree."""
+def difference(results: Sequence[Array], expected: Sequence[Array], beyond: float = 0.0) -> str:
+    """How results differ from others, beyond rounding and `beyond`; empty where they agree."""
+    if len(results) != len(expected):
+        return f"{len(results)} arrays, not {len(expected)}"
     for place, (result, wanted) in enumerate(zip(results, expected, strict=True)):
-        if text := _differs(in_bytes(np.asarray(result)), in_bytes(np.asarray(wanted))):
+        if text := _differs(in_bytes(np.asarray(result)), in_bytes(np.asarray(wanted)), beyond):
             return f"result {place}: {text}"
     return ""
 
@@ -77,7 +98,7 @@ def in_bytes(array: Array) -> Array:
     return array.astype(_BYTES[kind]) if kind in _BYTES else array
 
 
-def _differs(result: Array, wanted: Array) -> str:
+def _differs(result: Array, wanted: Array, beyond: float) -> str:
     if result.shape != wanted.shape:
         return f"shape {list(result.shape)}, not {list(wanted.shape)}"
     if (result.dtype.kind in "OUS") != (wanted.dtype.kind in "OUS"):
@@ -96,7 +117,7 @@ def _differs(result: Array, wanted: Array) -> str:
             return "other infinities or NaN"
         gap = np.abs(one[finite] - two[finite])
         scale = max(1.0, float(np.abs(two[finite]).max(initial=0)))
-        allowed = tolerance * np.abs(two[finite]) + tolerance * scale * 0.1
+        allowed = tolerance * np.abs(two[finite]) + tolerance * scale * 0.1 + beyond
     if not (gap <= allowed).all():
         return (
             f"differs by up to {float(gap.max()):.4g} of {scale:.4g} in {int((~(gap <= allowed)).sum())} of {one.size}"

@@ -88,8 +88,9 @@ def _graph(graph: Graph, whole: bool = False) -> GraphProto:
             made.initializer.append(numpy_helper.from_array(np.asarray(value), name))
         else:
             made.input.append(_value(graph, name))
-    made.node.extend(map(export_node, graph.nodes))
-    made.output.extend(ValueInfoProto(name=name) for name in graph.outputs)
+    made.node.extend(export_node(node, whole) for node in graph.nodes)
+    given = {*graph.inputs, *graph.constants}  # ONNX infers no types of results of bodies that no node makes
+    made.output.extend(_value(graph, name) if name in given else ValueInfoProto(name=name) for name in graph.outputs)
     return made
 
 
@@ -108,32 +109,36 @@ def type_proto(kind: ValueType) -> TypeProto:
             return helper.make_optional_type_proto(type_proto(kind.element))
 
 
-def export_node(node: Node) -> NodeProto:
-    """A node as ONNX writes it; values captured by its bodies are not among its inputs."""
+def export_node(node: Node, whole: bool = False) -> NodeProto:
+    """A node as ONNX writes it; values captured by its bodies are not among its inputs.
+
+    Bodies are without their large constants unless they are asked for `whole`.
+    """
     domain = next((domain for domain in _DOMAINS if node.op.startswith(f"{domain}.")), "")
     made = NodeProto(op_type=node.op.removeprefix(f"{domain}."), domain=domain, name=node.name)
     captures = node.attributes.get("captures", 0) if node.bodies else 0
     made.input.extend(node.inputs[: len(node.inputs) - captures])
     made.output.extend(node.outputs)
-    made.attribute.extend(_attributes(node, captures))
+    made.attribute.extend(_attributes(node, captures, whole))
     return made
 
 
-def _attributes(node: Node, captures: int) -> Iterator[AttributeProto]:
+def _attributes(node: Node, captures: int, whole: bool) -> Iterator[AttributeProto]:
     for key, value in node.attributes.items():
         if isinstance(value, Graph):
-            yield helper.make_attribute(key, _body(value, node.inputs[len(node.inputs) - captures :]))
+            yield helper.make_attribute(key, _body(value, node.inputs[len(node.inputs) - captures :], whole))
         elif not (key == "captures" and node.bodies):
             yield _attribute(key, value)
 
 
-def _body(graph: Graph, captured: Sequence[str]) -> GraphProto:
+def _body(graph: Graph, captured: Sequence[str], whole: bool) -> GraphProto:
     """A body; `captured` are the values that it takes from the graph around it, by the names there.
 
-    A pass may have renamed those.
+    A pass may have renamed those. Large constants are values of known types: their node gives none.
     """
-    made, first = _graph(graph), len(graph.inputs) - len(captured)
-    del made.input[first : len(graph.inputs)]
+    made, first = _graph(graph, whole), len(graph.inputs) - len(captured)
+    made.value_info.extend(made.input[len(graph.inputs) :])
+    del made.input[first:]
     pairs = zip(captured, graph.inputs[first:], strict=True)
     renamed = [helper.make_node("Identity", [outer], [inner]) for outer, inner in pairs if outer != inner]
     nodes = [*renamed, *made.node]

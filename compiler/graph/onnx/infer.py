@@ -20,7 +20,7 @@ from vdla.compiler.graph.onnx.symbols import forget_symbols, symbols
 from vdla.compiler.graph.onnx.values import type_of
 
 _LONG = 1 << 20  # elements of a vector
-_DATA_DEPENDENT = frozenset({"Compress", "NonMaxSuppression", "NonZero", "Unique"})
+_DATA_DEPENDENT = frozenset({"Compress", "MaxUnpool", "NonMaxSuppression", "NonZero", "Unique"})
 
 
 def infer_types(loaded: LoadedModel) -> LoadedModel:

@@ -113,7 +113,7 @@ def _scaled_product(
     old: OldNode, operands: tuple[str, str], scales: tuple[str, str], zeros: tuple[str, str], bias: str
 ) -> list[NodeProto]:
     sums = old.value("MatMulInteger", _given([*operands, *zeros]))
-    factors = old.value("Cast", [sums], to=1), old.value("Mul", scales)
+    factors = old.value("Cast", [sums], to=old.float_code(scales[0])), old.value("Mul", scales)
     return old.final("Add", [old.value("Mul", factors), bias]) if bias else old.final("Mul", factors)
 
 
@@ -212,7 +212,7 @@ def _activated(old: OldNode, value: str, name: str, parameters: list[float]) -> 
         raise old.refuse(f"have an activation of {', '.join(_ACTIVATIONS)}, got {name}")
     old.attributes.clear()
     if name == "Clip":
-        limits = [old.constant(np.array(limit, np.float32), "limit") for limit in parameters]
+        limits = [old.scalar_like(limit, old.input(0)) for limit in parameters]
         return old.final("Clip", [value, *limits])
     for key, parameter in zip(_ACTIVATIONS[name], parameters, strict=False):
         old.set(key, parameter)
@@ -245,7 +245,7 @@ def _fused_matmul(old: OldNode) -> list[NodeProto]:
     operands = [_swapped(old, name) if swap else name for name, swap in zip(old.node.input, swapped, strict=True)]
     if alpha == 1:
         return old.final("MatMul", operands)
-    return old.final("Mul", [old.value("MatMul", operands), old.constant(np.array(alpha, np.float32), "alpha")])
+    return old.final("Mul", [old.value("MatMul", operands), old.scalar_like(alpha, old.input(0))])
 
 
 def _swapped(old: OldNode, name: str) -> str:
@@ -267,7 +267,7 @@ def _skip_normalization(old: OldNode) -> list[NodeProto]:
         raise old.refuse("not have the results of training, mean and inv_std_var")
     if outputs[3]:
         old.made.append(helper.make_node("Identity", [total], [outputs[3]]))
-    old.set("epsilon", old.take("epsilon", 1e-12 if layer else 1e-5))
+    old.set("epsilon", old.take("epsilon", 1e-12))
     old.set("axis", -1)
     if not layer:
         return old.final("RMSNormalization", [total, old.input(2)], outputs[:1])
@@ -360,7 +360,7 @@ def _mask(old: OldNode, mask: str, masked: float) -> str:
     if axes is None:
         raise old.refuse(f"have a mask of [batch, keys] or [batch, queries, keys], got rank {old.rank(mask)}")
     shown = old.value("Cast", [old.value("Unsqueeze", [mask, old.integers(axes, "axes")])], to=9)
-    limits = [old.constant(np.array(value, np.float32), "limit") for value in (0, masked)]
+    limits = [old.scalar_like(value, old.input(0)) for value in (0, masked)]
     return old.value("Where", [shown, *limits])
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto, TypeProto, helper, numpy_helper
+from ml_dtypes import finfo
+from onnx import NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.onnx.errors import OnnxError
@@ -73,6 +74,17 @@ class OldNode:
         if kind is None or not kind.tensor_type.elem_type:
             raise self.refuse(f"have an input of a known element type, got none for {name}")
         return np.dtype(helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type))
+
+    def float_code(self, name: str) -> int:
+        """ONNX's number of the element type of a value of floats, float32's where it is unknown."""
+        kind = self.types.get(name)
+        return (kind.tensor_type.elem_type if kind is not None else 0) or TensorProto.FLOAT
+
+    def scalar_like(self, value: float, name: str) -> str:
+        """A new constant of the element type of a value of floats, within its finite range."""
+        dtype = helper.tensor_dtype_to_np_dtype(self.float_code(name))
+        limit = float(finfo(dtype).max)  # type: ignore[no-untyped-call]
+        return self.constant(np.array(min(max(value, -limit), limit), dtype), "scalar")
 
     def fresh(self, what: str) -> str:
         """A name for a new value."""

@@ -191,7 +191,25 @@ OPSET_6: Mapping[str, Mapping[int, Upgrade]] = {
     "Dropout": {6: _dropout_of_opset_6},
 }
 
-_TABLES = (PARAMETERS, IMAGES, NETWORKS, OPSET_6, MICROSOFT, QONNX)
+
+def _label_encoder(old: OldNode) -> list[NodeProto]:
+    """Strings as their places in a list, or places as the strings."""
+    words = old.take("classes_strings", [])
+    kind = old.types.get(old.input(0))
+    of_words = kind is not None and kind.tensor_type.elem_type == TensorProto.STRING
+    whole, text = old.take("default_int64", -1), old.take("default_string", b"_Unused")
+    sides = ("keys", "values") if of_words else ("values", "keys")
+    for side, key, values in zip(sides, ("strings", "int64s"), (words, list(range(len(words)))), strict=True):
+        old.set(f"{side}_{key}", values)
+    old.set("default_int64" if of_words else "default_string", whole if of_words else text)
+    node = old.final("LabelEncoder", [old.input(0)])
+    node[-1].domain = "ai.onnx.ml"
+    return node
+
+
+CLASSICAL: Mapping[str, Mapping[int, Upgrade]] = {"ai.onnx.ml.LabelEncoder": {1: _label_encoder}}
+
+_TABLES = (CLASSICAL, PARAMETERS, IMAGES, NETWORKS, OPSET_6, MICROSOFT, QONNX)
 
 UPGRADES: Mapping[str, Mapping[int, Upgrade]] = {
     op: {since: upgrade for table in _TABLES for since, upgrade in table.get(op, {}).items()}

@@ -214,3 +214,20 @@ def test_bodies_are_compiled_where_states_keep_their_shape(tmp_path):
     assert body.arena_bytes > 0 and body.values[body.outputs[1]].shape == (2, 4)
     assert body.values[body.outputs[2]].shape is None  # grows
     assert step.attributes == {"captures": 1} and step.rows[3].shape == (2, 4)
+
+
+@pytest.mark.parametrize("length", [8, 5000])
+@pytest.mark.parametrize("result", ["constant", "node"])
+def test_branches_have_constants_of_any_size_for_shapes_that_are_known_when_it_runs(tmp_path, length, result):
+    weight = np.arange(length, dtype=np.float32)
+    nodes = [const("k", weight)] + ([node("Add", "k x", "s")] if result == "node" else [])
+    branch = graph("branch", nodes, [], [info("s" if result == "node" else "k")])
+    negated = graph("negated", [node("Neg", "x", "n")], [], [info("n")])
+    nodes = [node("If", "c", "y", then_branch=branch, else_branch=negated)]
+    made = model(nodes, [info("c", B, []), info("x", F, ["n"])], [info("y")])
+    with compile_network(made) as network:
+        network.save(tmp_path / "model.vdla")
+    x = np.ones(length, np.float32)
+    with Model.load(tmp_path / "model.vdla") as network:
+        results = [network.run({"c": np.asarray(flag), "x": x}).outputs["y"] for flag in (True, False)]
+    np.testing.assert_array_equal(results, [weight + (result == "node"), -x])

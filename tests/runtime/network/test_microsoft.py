@@ -227,6 +227,26 @@ def test_float_operators(case):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=within * np.abs(expected).max())
 
 
+def test_the_epsilon_of_skips_is_tiny_by_default():
+    x = np.array([[[1e-3, 0]]], np.float32)
+    inputs = [x, np.zeros_like(x), np.ones(2, np.float32)]
+    for result, wanted in zip(*compared("SkipSimplifiedLayerNormalization", inputs, (0, 1)), strict=True):
+        np.testing.assert_allclose(result, wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize("case", ["FusedMatMul", "FusedConv"])
+def test_parameters_have_the_type_of_the_data(case):
+    x = R.normal(size=(1, 2, 4, 4))
+    weights, attributes = {
+        "FusedMatMul": (R.normal(size=(4, 3)), {"alpha": 0.5}),
+        "FusedConv": (R.normal(size=(3, 2, 1, 1)), {"activation": "Clip", "activation_params": [-0.5, 1.0]}),
+    }[case]
+    wanted = x @ weights / 2 if case == "FusedMatMul" else np.einsum("nchw,ocij->nohw", x, weights).clip(-0.5, 1)
+    model = model_of(case, [x, weights], (0,), **attributes)
+    with compile_network(model) as network:
+        np.testing.assert_allclose(network.run({"x0": x}).outputs["y0"], wanted, rtol=1e-12)
+
+
 def test_the_sum_of_a_skip_is_a_result():
     node = [f(2, 3, 8), f(2, 3, 8), f(8), f(8)]
     model = model_of("SkipLayerNormalization", node, (0, 1))

@@ -14,7 +14,7 @@ from vdla.verification.grids import judge as judging
 from vdla.verification.grids.cases import DRAFTERS, Form, Grid, with_results
 from vdla.verification.grids.draw import NodeDraft
 from vdla.verification.grids.judge import GridVerdict, died, judge
-from vdla.verification.grids.references import difference
+from vdla.verification.grids.references import difference, flat
 
 WHOLE = Grid(tuple(DRAFTERS), seed=31, count=2)
 SHARE = 5
@@ -106,6 +106,26 @@ def test_cases_without_references_are_set_aside():
 )
 def test_differences_are_named(one, two, text):
     assert difference([one], [two]) == text
+
+
+def test_sequences_are_compared_by_element():
+    one = flat([[np.zeros(2), np.ones(3)], np.ones(1)])
+    assert [array.tolist() for array in one] == [2, [0, 0], [1, 1, 1], [1]]
+    assert difference(one, flat([[np.zeros(2)], np.ones(1)])) == "4 arrays, not 3"
+    with pytest.raises(TypeError, match=r"^results must be arrays, got dict$"):
+        flat([{}])
+
+
+def test_a_tolerance_is_beyond_rounding():
+    pair = [np.array([1.0])], [np.array([1.01])]
+    assert difference(*pair, 0.02) == ""
+    assert difference(*pair) == "result 0: differs by up to 0.01 of 1.01 in 1 of 1"
+
+
+def test_nodes_before_the_node_make_its_operands():
+    made = case("SequenceLength")
+    assert [node.op_type for node in made.model().graph.node][-2:] == ["SequenceConstruct", "SequenceLength"]
+    assert judge(made).verdict is GridVerdict.PASSED
 
 
 def test_a_seed_draws_the_same_cases():

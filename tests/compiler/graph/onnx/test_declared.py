@@ -195,3 +195,13 @@ def test_reductions_over_no_named_axes(op, noop, is_input):
     for prefer in ("numpy", "kernel"):
         value = evaluate(import_model(model), arrays, prefer=prefer)["y"]
         np.testing.assert_allclose(value, peer(model, arrays)[0], rtol=1e-5)
+
+
+def test_extents_that_an_operand_gives_are_not_declared():
+    """ONNX infers no extents of MaxUnpool with an output_shape; declared ones may be stale."""
+    node = helper.make_node("MaxUnpool", ["x", "i", "shape"], ["y"], kernel_shape=[2], strides=[2])
+    constants = {"i": np.array([[[1, 2]]]), "shape": np.array([1, 1, 4])}
+    model = model_of([node], [info("x", FLOAT, 1, 1, 2)], [info("y", FLOAT, 1, 1, 5)], constants)
+    with compile_network(model) as network:
+        result = network.run({"x": np.ones((1, 1, 2), np.float32)}).outputs["y"]
+    assert result.tolist() == [[[0, 1, 1, 0]]]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import defs, helper, numpy_helper
+from onnx import TensorProto, defs, helper, numpy_helper
 
 from vdla.compiler.graph.onnx import OnnxError, import_model
 from vdla.compiler.graph.onnx.upgrades import UPGRADES
@@ -289,5 +289,24 @@ def test_softmax_without_elements(op, version, shape, axis):
 
 def test_every_upgrade_begins_at_a_version_of_its_operator():
     for op, upgrades in UPGRADES.items():
-        known = {schema.since_version for schema in defs.get_all_schemas_with_history() if schema.name == op}
+        name = op.removeprefix("ai.onnx.ml.")
+        known = {schema.since_version for schema in defs.get_all_schemas_with_history() if schema.name == name}
         assert set(upgrades) <= (known or {0}), op  # 0: a domain of which onnx has no schemas
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "wanted"),
+    [
+        (TensorProto.STRING, np.array(["b", "z", "a"], object), [1, 7, 0]),
+        (TensorProto.INT64, np.array([1, 9, 0]), ["b", "_Unused", "a"]),
+    ],
+)
+def test_the_first_label_encoder_maps_strings_and_their_places(kind, given, wanted):
+    options = {"default_int64": 7} if kind == TensorProto.STRING else {}
+    node = helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", classes_strings=["a", "b"], **options)
+    result = TensorProto.INT64 if kind == TensorProto.STRING else TensorProto.STRING
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph([node], "g", [info("x", kind, [3])], [info("y", result, [3])])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 1)]
+    made = import_model(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    assert evaluate(made, {"x": given})["y"].tolist() == wanted
