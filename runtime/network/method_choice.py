@@ -16,7 +16,7 @@ AUTO = "auto"
 """The default method: minmax, or mse if that is better by MARGIN_DB."""
 CANDIDATES = ("minmax", "mse")
 MARGIN_DB = 0.5
-"""Less is what two methods differ by on few samples by chance; clipped ranges lose other data."""
+"""Less is what methods differ by on few samples by chance; clipped ranges can lose other data."""
 _MOST_DB = 60.0  # beyond it, errors are those of float32 for all purposes
 
 Outputs = Sequence[Mapping[str, object]]
