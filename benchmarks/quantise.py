@@ -19,6 +19,7 @@ from vdla.networks.digits_images import LabelledImages, held_out_digits, trainin
 from vdla.networks.registry import NETWORKS, Network
 from vdla.runtime.network.evaluate_nodes import evaluate_node
 from vdla.runtime.network.evaluator import Evaluator
+from vdla.runtime.network.method_choice import AUTO
 from vdla.runtime.network.quantisation_report import snr_db
 from vdla.runtime.network.quantise import quantise
 from vdla.support.progress import Progress, numbered, silent
@@ -34,24 +35,25 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     losses: Figures = {}
     rows: list[Row] = []
     ratios: list[float] = []
-    held, step = held_out_digits(), numbered(progress, len(METHODS) + len(others))
+    held, step = held_out_digits(), numbered(progress, len(METHODS) + 1 + len(others))
 
     def add_row(name: str, method: str, float_top1: float | str, int8_top1: float | str, ratio_db: float) -> None:
         row = {"network": name, "method": method, "float_top1": float_top1, "int8_top1": int8_top1}
         rows.append({**row, "snr_db": round(ratio_db, 2)})
 
-    for method in METHODS:
+    for method in (*METHODS, AUTO):
         step(f"digits {method}")
         float_top1, int8_top1, ratio_db = _digits(held, method)
         losses[method] = 100 * (float_top1 - int8_top1)
         add_row("digits", method, float_top1, int8_top1, ratio_db)
     for network in others:
         step(network.name)
-        ratios.append(_ratio_db(network, seed))
-        add_row(network.name, "mse", "", "", ratios[-1])
+        method, ratio_db = _ratio_db(network, seed)
+        ratios.append(ratio_db)
+        add_row(network.name, method, "", "", ratio_db)
     step("done")
     figures = {
-        "top1_loss_points": round(losses["mse"], 3),
+        "top1_loss_points": round(losses[AUTO], 3),
         "worst_loss_points": round(max(losses.values()), 3),
         "mean_snr_db": round(float(np.mean(ratios)), 2),
     }
@@ -71,13 +73,15 @@ def _logits(graph: Graph, held: LabelledImages) -> NDArray[np.float32]:
     return np.concatenate([evaluator.run({"image": part})["logits"] for part in parts])
 
 
-def _ratio_db(network: Network, seed: int) -> float:
-    """The signal-to-noise ratio of a network's outputs on data that calibration has not seen."""
+def _ratio_db(network: Network, seed: int) -> tuple[str, float]:
+    """The chosen method, and the signal-to-noise ratio of outputs on data that calibration has not
+    seen.
+    """
     model = network.build(batch=_SMALL_BATCH, seed=seed, **network.small)
     data = [network.inputs(model, _SMALL_BATCH, seed + i) for i in range(_SMALL_BATCHES + 1)]
     made = quantise(model, calibration=data[1:])
     exact, quantised = (Evaluator(g, prefer="numpy").run(data[0]) for g in (made.float_graph, _integer(made.graph)))
-    return snr_db(exact, quantised)
+    return made.method, snr_db(exact, quantised)
 
 
 def _integer(graph: Graph) -> Graph:

@@ -46,6 +46,7 @@ from vdla.runtime.network.build import ProgramTimer, Progress, build_artifact
 from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, REGIONS, evaluate_node
 from vdla.runtime.network.import_network import import_network
 from vdla.runtime.network.kernels import GridKernelTable, KernelPoints
+from vdla.runtime.network.method_choice import AUTO
 from vdla.runtime.network.place_on_grid import GridChoices
 from vdla.runtime.network.specialise import recipe_of, specialiser
 from vdla.runtime.network.targets import Extents, Shapes, ShapeSet, common, shape_sets, target_of
@@ -89,7 +90,7 @@ def compile_network(
     input, or several numbers, {"batch": (1, 8)}, make a plan for each, and a run uses the plan for
     the shapes of its inputs. Where extents stay open, the model compiles a plan at the first run
     with new shapes. `calibration` has inputs, with which a float model is quantised by `method`, by
-    default "mse", except for the nodes that `keep_float` names (see `vdla.quantise`); extents that
+    default "auto", except for the nodes that `keep_float` names (see `vdla.quantise`); extents that
     stay open have a plan for the shape of the data.
 
     With `gpu`, such as "opencl" or "opencl:NAME", a GPU runs the nodes that are cheaper on it by
@@ -121,7 +122,7 @@ def compile_network(
         graph = run_passes(graph, PREPARATION, observe)
         calibration = kept_data(calibration)
         if calibration is not None and graph.nodes:  # all results may be constants
-            graph = _quantised(graph, calibration, method or "mse", keep_float, observe)
+            graph = _quantised(graph, calibration, method or AUTO, keep_float, observe)
         recipe = None
         if len(sets) == 1:
             sets = [] if calibration is None else sets_of_data(graph, calibration)

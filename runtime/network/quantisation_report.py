@@ -104,7 +104,7 @@ def make_report(
     wanted = list(dict.fromkeys([*(layer.result for layer in plan.layers), *joined, *graph.outputs]))
     operands = [name for node in joined.values() for name in node.inputs]
     exact = [Evaluator(graph, prefer="size").run(batch, values=[*wanted, *operands]) for batch in samples]
-    whole = _run(insert_qdq(graph, plan, parameters), samples, wanted)
+    whole = quantised_runs(insert_qdq(graph, plan, parameters), samples, wanted)
     layers = []
     for layer in plan.layers:
         measured = _measure(layer.result, _of(plan, parameters, layer.result), exact, whole)
@@ -147,8 +147,9 @@ def _outputs(weight: WeightParameters) -> str:
     return f"{noun} {indices(weight.raised)} of {weight.scale.size}"
 
 
-def _run(graph: Graph, samples: Sequence[Batch], wanted: Sequence[str]) -> list[dict[str, Array]]:
-    """The values of a QDQ graph; kernels of products want constant weights."""
+def quantised_runs(graph: Graph, samples: Sequence[Batch], wanted: Sequence[str]) -> list[dict[str, Array]]:
+    """The values of a QDQ graph on batches."""
+    # kernels of products want constant weights
     constant = fold_constants(graph, _evaluate, keep=("QuantizeLinear",))
     evaluator = Evaluator(constant, prefer="size")
     return [evaluator.run(batch, values=wanted) for batch in samples]
@@ -200,7 +201,9 @@ def _alone(
     names = (*layer.activations, layer.result)
     only = replace(plan, layers=(layer,), values={name: plan.values[name] for name in names})
     ratio = Ratio()
-    for one, other in zip(exact, _run(insert_qdq(graph, only, parameters), samples, graph.outputs), strict=True):
+    for one, other in zip(
+        exact, quantised_runs(insert_qdq(graph, only, parameters), samples, graph.outputs), strict=True
+    ):
         for name in graph.outputs:
             if np.issubdtype(one[name].dtype, np.floating):
                 ratio.add(one[name], other[name])

@@ -22,6 +22,7 @@ from vdla.compiler.graph.quantise import (
     QuantisedParameters,
     QuantiseError,
     QuantiseWarning,
+    WeightParameters,
     check_finite,
     choose_parameters,
     equalise,
@@ -34,6 +35,7 @@ from vdla.runtime.network.batches import Batch, Calibration, batches
 from vdla.runtime.network.evaluate_nodes import PREPARATION
 from vdla.runtime.network.evaluator import Evaluator
 from vdla.runtime.network.import_network import import_network
+from vdla.runtime.network.method_choice import AUTO, CANDIDATES, MARGIN_DB, Outputs, gain_db
 from vdla.runtime.network.part_reports import channels_lost_to_scales
 from vdla.runtime.network.quantisation_report import QuantisationReport, make_report
 from vdla.runtime.network.targets import Shapes, shape_sets
@@ -47,7 +49,7 @@ class QuantisedNetwork:
     """`graph` has QuantizeLinear and DequantizeLinear around its layers.
 
     `float_graph` is the network before, with batch normalisation folded; `samples` are the first
-    batches of the calibration data.
+    batches of the calibration data; `method` found the ranges of values.
     """
 
     graph: Graph
@@ -55,6 +57,7 @@ class QuantisedNetwork:
     plan: QuantisationPlan
     parameters: QuantisedParameters
     samples: tuple[Batch, ...]
+    method: str
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -82,13 +85,14 @@ if TYPE_CHECKING:
     Model = onnx.ModelProto | Graph | bytes | str | Path
 
 _KEPT_BYTES = 1 << 26  # of calibration data, for reports
+_COMPARED = 8  # batches on which methods are compared
 
 
 def quantise(
     model: Model,
     *,
     calibration: Calibration,
-    method: str = "mse",
+    method: str = AUTO,
     keep_float: Sequence[str] = (),
     per_channel: bool = True,
     correct_biases: bool = True,
@@ -98,7 +102,8 @@ def quantise(
 ) -> QuantisedNetwork:
     """A network with quantised layers, calibrated on arrays, arrays by name, or batches of them.
 
-    `method` finds the range of each value: "minmax", "percentile", "mse" or "entropy". Layers named
+    `method` finds the range of each value: "minmax", "percentile", "mse" or "entropy"; "auto" is
+    "minmax", or "mse" if the outputs on the first batches are clearly better with it. Layers named
     by `keep_float` stay float. Weights have a scale for each output, or one with
     `per_channel=False`. `correct_biases` compensates the mean error of rounded weights;
     `equalise_layers` balances the channels of consecutive convolutions first. `weight_bits` gives
@@ -111,9 +116,10 @@ def quantise(
             tensor; no layer that could be quantised.
         OnnxError, UnsupportedError: the model is not valid, or has nodes that cannot run here.
     """
-    if method not in METHODS:
+    known = (AUTO, *METHODS)
+    if method not in known:
         raise QuantiseError(
-            f"quantise: method must be one of {', '.join(METHODS)}, got {method!r}{did_you_mean(method, METHODS)}"
+            f"quantise: method must be one of {', '.join(known)}, got {method!r}{did_you_mean(method, known)}"
         )
     sets = shape_sets(None, shapes)
     if len(sets) > 1:
@@ -132,32 +138,47 @@ def quantise(
         if layer.weight:
             check_finite(f"quantise: weight {layer.weight}", graph.constants[layer.weight])
     statistics, kept = value_statistics(graph, plan), _Kept()
-    first: Mapping[str, Array] = {}
     evaluator = Evaluator(graph, prefer="size")
     for batch in batches(graph, calibration):
-        kept.add(batch)
         for name, value in batch.items():
             if name in statistics:
                 statistics[name].update(value)
         values = evaluator.run(
             batch, observe=lambda name, value: statistics[name].update(value) if name in statistics else None
         )
-        first = first or values
+        kept.add(batch, values)
     if not kept.batches:
         raise QuantiseError("quantise: calibration must have at least one batch, got none")
-    plan = separate_parts(graph, plan, statistics, method, keep_float)
-    parameters = choose_parameters(
-        graph,
-        plan,
-        statistics,
-        method,
-        per_channel=per_channel,
-        correct_biases=correct_biases,
-        weight_bits=weight_bits,
-    )
-    for part in channels_lost_to_scales(plan, parameters, [first]):
+    weights: Mapping[str, WeightParameters] | None = None
+    made: list[QuantisedNetwork] = []
+    for candidate in CANDIDATES if method == AUTO else (method,):
+        parted = separate_parts(graph, plan, statistics, candidate, keep_float)
+        parameters = choose_parameters(
+            graph,
+            parted,
+            statistics,
+            candidate,
+            clip_weights=method in (AUTO, "mse"),
+            weights=weights,
+            per_channel=per_channel,
+            correct_biases=correct_biases,
+            weight_bits=weight_bits,
+        )
+        weights = parameters.weights
+        quantised = insert_qdq(graph, parted, parameters)
+        made.append(QuantisedNetwork(quantised, graph, parted, parameters, tuple(kept.batches), candidate))
+    best = _better(made[0], made[-1], kept.outputs)
+    for part in channels_lost_to_scales(best.plan, best.parameters, kept.outputs[:1]):
         warnings.warn(f"quantise {graph.name}: {part}", QuantiseWarning, 2)
-    return QuantisedNetwork(insert_qdq(graph, plan, parameters), graph, plan, parameters, tuple(kept.batches))
+    return best
+
+
+def _better(plain: QuantisedNetwork, clipped: QuantisedNetwork, exact: Outputs) -> QuantisedNetwork:
+    """The network without clipped ranges, unless these gain more than chance."""
+    if plain.parameters.activations == clipped.parameters.activations:
+        return plain
+    gain = gain_db(plain.graph, clipped.graph, plain.samples[: len(exact)], exact)
+    return clipped if gain > MARGIN_DB else plain
 
 
 def _check_bits(plan: QuantisationPlan, weight_bits: Mapping[str, int]) -> None:
@@ -171,15 +192,18 @@ def _check_bits(plan: QuantisationPlan, weight_bits: Mapping[str, int]) -> None:
 
 
 class _Kept:
-    """The first batches, as many as fit into _KEPT_BYTES, and at least one."""
+    """The first batches, as many as fit into _KEPT_BYTES, and at least one; outputs of a few."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
+        self.outputs: list[Mapping[str, Array]] = []
         self.room = _KEPT_BYTES
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: Batch, outputs: Mapping[str, Array]) -> None:
         """Keeps a batch if there is room."""
         size = sum(value.nbytes for value in batch.values())
         if not self.batches or size <= self.room:
             self.batches.append(batch)
             self.room -= size
+            if len(self.outputs) < _COMPARED:
+                self.outputs.append(outputs)

@@ -12,5 +12,5 @@ def test_figures(monkeypatch):
     result = quantise.run(lambda what, done, total: steps.append((what, done, total)))
     assert result.figures["worst_loss_points"] <= 0.5
     assert result.figures["mean_snr_db"] > 25
-    assert steps[-1] == ("done", 5, 5)
-    assert [row["network"] for row in result.rows] == ["digits"] * 4 + ["deep_q_network"]
+    assert steps[-1] == ("done", 6, 6)
+    assert [row["network"] for row in result.rows] == ["digits"] * 5 + ["deep_q_network"]

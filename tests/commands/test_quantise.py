@@ -44,7 +44,7 @@ def test_model_table_and_picture(folder: Path, capsys: Capture) -> None:
         "logits",
         "logits",
     ]
-    assert printed[-1] == "digits_int8.onnx: 6 layers quantised"
+    assert printed[-1] == "digits_int8.onnx: 6 layers quantised, ranges by minmax"
     ops = [node.op_type for node in onnx.load(folder / "digits_int8.onnx").graph.node]
     assert ops.count("QuantizeLinear") == 9
     tree = ElementTree.parse(folder / "layers.svg").getroot()
@@ -75,7 +75,7 @@ def test_notes_and_warnings_follow_the_table(capsys: Capture) -> None:
     *_, note, warning, last = capsys.readouterr().out.splitlines()
     assert note == "y: the weight scale of output 0 of 3 is raised so that bias and sums fit into int32"
     assert warning.startswith("warning: y: 0.0 dB in channel 2 of dimension 1, where the whole has ")
-    assert last == "channels_int8.onnx: 1 layers quantised"
+    assert last == "channels_int8.onnx: 1 layers quantised, ranges by minmax"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_notes_and_warnings_follow_the_table(capsys: Capture) -> None:
         ("--calibration images.npy -o absent/x.onnx", "quantise: folder of --output must exist, got absent"),
         (
             "--calibration images.npy --method best",
-            "quantise: method must be one of minmax, percentile, mse, entropy, got 'best'",
+            "quantise: method must be one of auto, minmax, percentile, mse, entropy, got 'best'",
         ),
         ("--calibration text.npy", "text.npy: file must be arrays in .npy or .npz format, got one that begins with "),
     ],

@@ -51,7 +51,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--cpu NAME": "the CPU beside the machine: board, or a name (default host)",
         "--gpu NAME": "a GPU beside the machine or CPU: opencl[:NAME] or cuda[:NAME]",
         "--calibration FILE...": "quantise a float model: .npy of one input, or .npz of inputs by name",
-        "--method NAME": "minmax, percentile, mse (default) or entropy",
+        "--method NAME": "auto (default), minmax, percentile, mse or entropy",
         "--float NODE...": "layers that stay float, on the CPU",
         "--place NODE=DEVICE...": "put nodes on cpu, gpu or vdla",
         "--extent NAME=N,......": "numbers for symbols in shapes: batch=1,8",

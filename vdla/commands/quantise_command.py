@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "-o --output FILE": "file of the result (MODEL_int8.onnx)",
-            "--method METHOD = mse": "minmax, percentile, mse (default) or entropy",
+            "--method METHOD = auto": "auto (default), minmax, percentile, mse or entropy",
             "--float NODE...": "layers that stay float",
             "--per-tensor": "one scale for each weight",
             "--equalise": "balance the channels of consecutive layers",
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         write_text(arguments.picture, layer_chart(report))
     for text in (*report.notes, *(f"warning: {warning}" for warning in report.warnings)):
         print(text)
-    print(f"{path}: {len(made.layers)} layers quantised")
+    print(f"{path}: {len(made.layers)} layers quantised, ranges by {made.method}")
     return OK
 
 

@@ -8,7 +8,12 @@ from collections.abc import Mapping, Sequence
 from vdla.compiler.graph.graph import Graph
 from vdla.compiler.graph.quantise.bias import layer_bias, least_scales
 from vdla.compiler.graph.quantise.insert import QuantisedParameters
-from vdla.compiler.graph.quantise.parameters import ActivationParameters, activation_parameters, quantise_weight
+from vdla.compiler.graph.quantise.parameters import (
+    ActivationParameters,
+    WeightParameters,
+    activation_parameters,
+    quantise_weight,
+)
 from vdla.compiler.graph.quantise.parts import mixed_values, parts_of
 from vdla.compiler.graph.quantise.plan import QuantisationPlan, QuantisedLayer, plan_quantisation
 from vdla.compiler.graph.quantise.ranges import METHODS
@@ -51,6 +56,8 @@ def choose_parameters(
     statistics: Statistics,
     method: str = "mse",
     *,
+    clip_weights: bool | None = None,
+    weights: Mapping[str, WeightParameters] | None = None,
     per_channel: bool = True,
     correct_biases: bool = True,
     weight_bits: Mapping[str, int] | None = None,
@@ -58,11 +65,15 @@ def choose_parameters(
     """Parameters by a method of METHODS; `weight_bits` has the bits of layers with weights narrower
     than 8 bits.
 
+    Scales of weights have the least squared error with `clip_weights`, by default if the method is
+    "mse"; else they cover the maximum. `weights` are taken as they are where their sums fit.
+
     Raises:
         QuantiseError: a value has no statistics; weights or biases contain NaN or infinity.
     """
     activations = {name: _activation(statistics[name], method) for name in dict.fromkeys(plan.values.values())}
-    weights, biases = {}, {}
+    clip_weights = method == "mse" if clip_weights is None else clip_weights
+    chosen, biases = {}, {}
     for layer in plan.layers:
         if not layer.weight:
             continue
@@ -70,12 +81,15 @@ def choose_parameters(
         where = f"quantise: weight {layer.weight}"
         bits = (weight_bits or {}).get(layer.name, 8)
         least = least_scales(graph, layer, axis, activations[_data(plan, layer)])
-        weights[layer.name] = quantise_weight(where, graph.constants[layer.weight], axis, method == "mse", bits, least)
+        given = (weights or {}).get(layer.name)
+        if given is None or given.raised or (least is not None and (given.scale < least).any()):
+            given = quantise_weight(where, graph.constants[layer.weight], axis, clip_weights, bits, least)
+        chosen[layer.name] = given
         means = statistics[_data(plan, layer)].means if correct_biases else None
-        bias = layer_bias(graph, layer, weights[layer.name], means)
+        bias = layer_bias(graph, layer, given, means)
         if bias is not None:
             biases[layer.name] = bias
-    return QuantisedParameters(activations, weights, biases)
+    return QuantisedParameters(activations, chosen, biases)
 
 
 def _activation(statistics: ValueStatistics, method: str) -> ActivationParameters:

@@ -103,7 +103,8 @@ def refused(message: str, **options: object) -> None:
 
 def test_bad_options_and_data():
     refused(
-        "quantise: method must be one of minmax, percentile, mse, entropy, got 'mes' (did you mean mse?)", method="mes"
+        "quantise: method must be one of auto, minmax, percentile, mse, entropy, got 'mes' (did you mean mse?)",
+        method="mes",
     )
     refused("quantise: calibration must have at least one batch, got none", calibration=[])
     refused("quantise: calibration must be an array, arrays by name, or an iterable of these, got int", calibration=3)
