@@ -135,9 +135,9 @@ def test_a_float_model_is_never_silently_on_the_cpu(digits: Path, tmp_path: Path
     assert "Nothing is quantised" not in said(capsys, *words, "--target", "host")
 
 
-@pytest.mark.parametrize(("name", "what"), [("m.h5", "a Keras model"), ("m.pt2", "a program of torch")])
+@pytest.mark.parametrize(("name", "what"), [("m.h5", "a Keras model"), ("m.pth", "weights of PyTorch")])
 def test_models_of_other_formats_are_named(name: str, what: str, capsys: Capture) -> None:
-    assert f"must be an .onnx or a .tflite file, got {what}" in refused(capsys, "compile", name)
+    assert f"must be an .onnx, a .tflite or a .pt2 file, got {what}" in refused(capsys, "compile", name)
 
 
 def test_an_unknown_pass_is_refused(digits: Path, capsys: Capture) -> None:

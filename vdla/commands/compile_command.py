@@ -49,7 +49,7 @@ or HxW, such as kernel=1x3; pads also takes TOPxLEFTxBOTTOMxRIGHT."""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The operator, the machine, the files."""
-    text = "a MODEL.onnx or MODEL.tflite, a template, or a layer such as C6 or D3"
+    text = "a MODEL.onnx, MODEL.tflite or MODEL.pt2, a template, or a layer such as C6 or D3"
     add_options(parser, {"operator OPERATOR": text}, _names, nargs="?")
     text = "the template's options, kernel=1x3; of a model, shapes of inputs, x=1x3x48x192"
     add_options(parser, {"--shape KEY=N...": text}, action="extend")
@@ -125,7 +125,9 @@ def _refuse_other_files(name: str) -> None:
     path = Path(name)
     content = path.read_bytes()[:16] if path.is_file() else None
     if path.is_file() or file_kind(name) is not None:
-        raise CommandError(f"compile: the model must be an .onnx or a .tflite file, got {described(name, content)}")
+        raise CommandError(
+            f"compile: the model must be an .onnx, a .tflite or a .pt2 file, got {described(name, content)}"
+        )
     if path.suffix:
         raise CommandError(f"compile: {unreadable(path, FileNotFoundError())}")
 

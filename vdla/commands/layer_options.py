@@ -27,7 +27,7 @@ def add_layer_arguments(parser: argparse.ArgumentParser) -> None:
     """--layers and --model."""
     options = {
         "--layers LAYER...": "such as C5, D1-D9, or FILE.py:NAME (default C1-C12 D1-D9)",
-        "--model NAME": "a network of vdla networks, MODEL.onnx or MODEL.tflite",
+        "--model NAME": "a network of vdla networks, MODEL.onnx, MODEL.tflite or MODEL.pt2",
     }
     add_options(parser.add_mutually_exclusive_group(), options, default=None)
     add_options(parser, {"--shape NAME=NxN...": "shapes of inputs of MODEL.onnx: x=1x3x48x192"}, action="extend")

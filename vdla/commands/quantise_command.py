@@ -35,7 +35,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The model, the data, how it is quantised, where the results go."""
-    add_options(parser, {"model MODEL": "the float model, an .onnx or a .tflite file"})
+    add_options(parser, {"model MODEL": "the float model, an .onnx, a .tflite or a .pt2 file"})
     add_options(parser, {"--shape NAME=NxN...": "shapes of inputs: x=1x3x48x192"}, action="extend")
     parser.add_argument(
         "--calibration", type=Path, nargs="+", required=True, metavar="FILE",

@@ -61,7 +61,7 @@ LOG = Path("tuning.jsonl")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What is tuned, how long, by whom, and what is written."""
-    text = "a layer such as C6, a template, FILE.py:NAME, MODEL.onnx or MODEL.tflite"
+    text = "a layer such as C6, a template, FILE.py:NAME, MODEL.onnx, MODEL.tflite or MODEL.pt2"
     add_options(parser, {"operator OPERATOR": text}, operator_names)
     add_options(parser, {"--shape KEY=N...": "the template's options; of a model, shapes of inputs"}, action="extend")
     text = "quantise a float model, as vdla compile does"

@@ -25,20 +25,21 @@ ONNX_MODEL = FileKind("an ONNX model", (".onnx",), b"", 0, "compile it first: vd
 TFLITE_MODEL = FileKind(
     "a TensorFlow Lite model", (".tflite",), b"TFL3", 4, "compile it first: vdla compile {path} -o {stem}.vdla"
 )
-MODEL_SUFFIXES = (*ONNX_MODEL.suffixes, *TFLITE_MODEL.suffixes)
+TORCH_PROGRAM = FileKind(
+    "a program of torch.export",
+    (".pt2",),
+    b"",
+    0,
+    f'{_TO_ONNX} torch.onnx.export(torch.export.load("{{path}}"), f="{{stem}}.onnx", dynamo=True)',
+)
+MODEL_SUFFIXES = (*ONNX_MODEL.suffixes, *TFLITE_MODEL.suffixes, *TORCH_PROGRAM.suffixes)
 """The ends of names of files that are compiled."""
 KINDS = (
     FileKind("a program", (), b"VDLAPROG", 0, "vdla run {path} and vdla.run(program, inputs) run programs"),
     FileKind("a compiled network", (), b"VDLAMODL", 0, "vdla run {path} and model.run(inputs) run networks"),
     ONNX_MODEL,
     TFLITE_MODEL,
-    FileKind(
-        "a program of torch.export",
-        (".pt2",),
-        b"",
-        0,
-        f'{_TO_ONNX} torch.onnx.export(torch.export.load("{{path}}"), f="{{stem}}.onnx")',
-    ),
+    TORCH_PROGRAM,
     FileKind(
         "weights of PyTorch",
         (".pth", ".pt"),

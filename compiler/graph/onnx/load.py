@@ -28,8 +28,9 @@ from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.onnx.errors import OnnxError, OnnxWarning
 from vdla.compiler.graph.onnx.structure import bodies_of, check_functions, check_structure, check_types, put_in_order
 from vdla.compiler.graph.onnx.symbols import name_extents
+from vdla.compiler.graph.onnx.torch_program import model_of_program
 from vdla.compiler.graph.onnx.values import array_dtype, array_of, dense_of, dtype_code
-from vdla.support.file_kind import described, file_kind, unreadable
+from vdla.support.file_kind import TORCH_PROGRAM, described, file_kind, unreadable
 from vdla.support.symbolic_shapes import Declared, Shape, numbers_of, with_names
 
 LARGE = 1024  # elements; type inference reads the contents of smaller constants only
@@ -107,6 +108,8 @@ def _parsed(source: ModelProto | bytes | str | Path) -> tuple[ModelProto, Path |
     except OSError as error:
         raise OnnxError(unreadable(path, error)) from None
     kind = file_kind(path, content)
+    if kind is TORCH_PROGRAM:
+        return model_of_program(path), None, str(path)
     if not content or (kind is not None and kind.noun != "an ONNX model"):
         raise OnnxError(_none(content, str(path)))
     return _decoded(content, str(path)), path.resolve().parent, str(path)
