@@ -12,7 +12,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -128,11 +128,17 @@ def onnxruntime_session(content: bytes) -> InferenceSession:
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
-def onnxruntime_outputs(content: bytes, inputs: Mapping[str, Array]) -> list[Array]:
-    """What ONNX Runtime computes; inputs that exporters removed from the model are not fed."""
+def onnxruntime_runs(content: bytes, samples: Iterable[Mapping[str, Array]]) -> list[list[Array]]:
+    """What ONNX Runtime computes of each sample; inputs that exporters removed are not fed."""
     session = onnxruntime_session(content)
     names = {item.name for item in session.get_inputs()}
-    return list(map(np.asarray, session.run(None, {name: x for name, x in inputs.items() if name in names})))
+    fed = ({name: x for name, x in sample.items() if name in names} for sample in samples)
+    return [list(map(np.asarray, session.run(None, inputs))) for inputs in fed]
+
+
+def onnxruntime_outputs(content: bytes, inputs: Mapping[str, Array]) -> list[Array]:
+    """The outputs of `onnxruntime_runs` of one sample."""
+    return onnxruntime_runs(content, [inputs])[0]
 
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "zoo"
