@@ -80,31 +80,32 @@ def test_a_machine_without_a_stage_says_so() -> None:
     }
 
 
-@pytest.mark.parametrize("parts", [(8, 8), (3, 5), (4,)], ids=str)
-@pytest.mark.parametrize("axis", [1, -2, 0], ids=["channels", "from the end", "batch"])
+@pytest.mark.parametrize("axis", [0, 1, -2])
+@pytest.mark.parametrize("parts", [(3, 13), (16,)], ids=str)
 @pytest.mark.parametrize("batch", [16, "n"])
 def test_splits_are_exact_whatever_the_axis_and_open_extents(
-    batch: int | str, axis: int, parts: tuple[int, ...]
+    batch: int | str, parts: tuple[int, ...], axis: int
 ) -> None:
-    """[batch, channels, columns] through a convolution, a table and a split."""
-    if axis == 0:
-        parts = (sum(parts), 16 - sum(parts)) if sum(parts) < 16 else (16,)
+    """[16, 16, 16] through a convolution, a table, a split and more convolutions."""
     generator = np.random.default_rng(5)
-    weight = generator.normal(size=(sum(parts), 5, 3)).astype(np.float32)
-    names = [f"y{i}" for i in range(len(parts))]
+    names = [f"part{i}" for i in range(len(parts))]
+    channels = [count if axis in (1, -2) else 16 for count in parts]
+    weights = {"w": generator.normal(size=(16, 5, 3)).astype(np.float32)}
+    weights |= {f"w{i}": generator.normal(size=(4, count, 1)).astype(np.float32) for i, count in enumerate(channels)}
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1]),
         helper.make_node("Sigmoid", ["c"], ["s"]),
         helper.make_node("Split", ["s", "sizes"], names, axis=axis),
+        *(helper.make_node("Conv", [name, f"w{i}"], [f"y{i}"]) for i, name in enumerate(names)),
     ]
-    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 5, 6])]
-    outputs = [helper.make_empty_tensor_value_info(name) for name in names]
-    constants = [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(np.array(parts), "sizes")]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 5, 16])]
+    outputs = [helper.make_empty_tensor_value_info(f"y{i}") for i in range(len(parts))]
+    constants = [numpy_helper.from_array(x, name) for name, x in {**weights, "sizes": np.array(parts)}.items()]
     graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    data = [generator.normal(size=(16, 5, 6)).astype(np.float32) for _ in range(3)]
+    data = [generator.normal(size=(16, 5, 16)).astype(np.float32) for _ in range(3)]
     quantised = quantise(model, calibration=data[1:]).graph
-    with compile_network(quantised, Config.preset("pynq_z1")) as made, compile_network(quantised, "host") as expected:
-        results, wanted = made.run({"x": data[0]}).outputs, expected.run({"x": data[0]}).outputs
-    for name in names:
-        assert np.array_equal(results[name], wanted[name]), name
+    with compile_network(quantised, Config.preset("pynq_z1")) as made, compile_network(quantised, "host") as host:
+        results, wanted = made.run({"x": data[0]}).outputs, host.run({"x": data[0]}).outputs
+    for name, value in wanted.items():
+        assert np.array_equal(results[name], value), name
