@@ -83,9 +83,7 @@ def test_a_machine_without_a_stage_says_so() -> None:
 @pytest.mark.parametrize("axis", [0, 1, -2])
 @pytest.mark.parametrize("parts", [(3, 13), (16,)], ids=str)
 @pytest.mark.parametrize("batch", [16, "n"])
-def test_splits_are_exact_whatever_the_axis_and_open_extents(
-    batch: int | str, parts: tuple[int, ...], axis: int
-) -> None:
+def test_splits_of_open_and_fixed_extents_are_exact(batch: int | str, parts: tuple[int, ...], axis: int) -> None:
     """[16, 16, 16] through a convolution, a table, a split and more convolutions."""
     generator = np.random.default_rng(5)
     names = [f"part{i}" for i in range(len(parts))]
