@@ -50,17 +50,17 @@ def _split(graph: Graph, node: Node) -> Replacement | None:
     """Split(f(product)) = f(product of a part of the weight) for each part."""
     if node.op != "Split" or not all(node.outputs):
         return None
-    kind = graph.tensor(node.inputs[0])
-    if (
-        kind.dtype != "int8"
-        or len(kind.shape or ()) < 2
-        or node.attributes.get("axis", 0) % len(kind.extents) != _CHANNELS
-    ):
+    kinds = [graph.tensor(name) for name in (node.inputs[0], *node.outputs)]
+    rank = len(kinds[0].shape or ())
+    if rank < 2 or kinds[0].dtype != "int8" or node.attributes.get("axis", 0) % rank != _CHANNELS:
+        return None
+    channels = [kind.shape[_CHANNELS] for kind in kinds[1:] if kind.shape]
+    if len(channels) < len(node.outputs) or not all(isinstance(count, int) for count in channels):
         return None
     functions, product = _before(graph, node.inputs[0])
     if product is None:
         return None
-    ends = accumulate((graph.tensor(name).extents[_CHANNELS] for name in node.outputs), initial=0)
+    ends = accumulate(channels, initial=0)
     nodes: list[Node] = []
     constants: dict[str, Array] = {}
     types: dict[str, TensorType] = {}

@@ -69,14 +69,12 @@ def _sink(graph: Graph, node: Node) -> Replacement | None:
 def _moved_before(graph: Graph, node: Node, before: Node, quantisation: QuantisationParameters) -> Replacement:
     """The movement on the quantised values, and a DequantizeLinear of each of its results."""
     dtype = graph.tensor(before.inputs[0]).dtype
-    names = [fresh_name(graph, f"{name}_{dtype}") for name in node.outputs]
-    types = {made: replace(graph.tensor(name), dtype=dtype) for made, name in zip(names, node.outputs, strict=True)}
-    operands, constants, more = _operands(graph, node, names[0], quantisation, dtype)
-    moved = replace(node, inputs=(before.inputs[0], *operands), outputs=tuple(names))
-    after = [
-        replace(before, inputs=(made, *before.inputs[1:]), outputs=(name,))
-        for made, name in zip(names, node.outputs, strict=True)
-    ]
+    made = {name: fresh_name(graph, f"{name}_{dtype}") for name in node.outputs if name}  # others are absent
+    types = {result: replace(graph.tensor(name), dtype=dtype) for name, result in made.items()}
+    operands, constants, more = _operands(graph, node, next(iter(types)), quantisation, dtype)
+    results = tuple(made.get(name, "") for name in node.outputs)
+    moved = replace(node, inputs=(before.inputs[0], *operands), outputs=results)
+    after = [replace(before, inputs=(result, *before.inputs[1:]), outputs=(name,)) for name, result in made.items()]
     return Replacement((moved, *after), constants, {**types, **more})
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from vdla.compiler.extensions import extend
 from vdla.compiler.graph import Graph
@@ -77,3 +78,32 @@ def test_a_machine_without_a_stage_says_so() -> None:
         "on the accelerator it must run on a machine that looks results up on their way out, "
         "got one without such a stage"
     }
+
+
+@pytest.mark.parametrize("axis", [0, 1, -2])
+@pytest.mark.parametrize("parts", [(3, 13), (16,)], ids=str)
+@pytest.mark.parametrize("batch", [16, "n"])
+def test_splits_of_open_and_fixed_extents_are_exact(batch: int | str, parts: tuple[int, ...], axis: int) -> None:
+    """[16, 16, 16] through a convolution, a table, a split and more convolutions."""
+    generator = np.random.default_rng(5)
+    names = [f"part{i}" for i in range(len(parts))]
+    channels = [count if axis in (1, -2) else 16 for count in parts]
+    weights = {"w": generator.normal(size=(16, 5, 3)).astype(np.float32)}
+    weights |= {f"w{i}": generator.normal(size=(4, count, 1)).astype(np.float32) for i, count in enumerate(channels)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1]),
+        helper.make_node("Sigmoid", ["c"], ["s"]),
+        helper.make_node("Split", ["s", "sizes"], names, axis=axis),
+        *(helper.make_node("Conv", [name, f"w{i}"], [f"y{i}"]) for i, name in enumerate(names)),
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, 5, 16])]
+    outputs = [helper.make_empty_tensor_value_info(f"y{i}") for i in range(len(parts))]
+    constants = [numpy_helper.from_array(x, name) for name, x in {**weights, "sizes": np.array(parts)}.items()]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    data = [generator.normal(size=(16, 5, 16)).astype(np.float32) for _ in range(3)]
+    quantised = quantise(model, calibration=data[1:]).graph
+    with compile_network(quantised, Config.preset("pynq_z1")) as made, compile_network(quantised, "host") as host:
+        results, wanted = made.run({"x": data[0]}).outputs, host.run({"x": data[0]}).outputs
+    for name, value in wanted.items():
+        assert np.array_equal(results[name], value), name

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.passes import fuse_qdq
@@ -16,6 +16,7 @@ from vdla.compiler.graph.quantise import METHODS, QuantiseError
 from vdla.networks.digits import digits
 from vdla.networks.digits_images import held_out_digits, training_digits
 from vdla.networks.registry import NETWORKS
+from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluator import Evaluator
 from vdla.runtime.network.quantise import QuantisedNetwork, quantise
 
@@ -152,3 +153,24 @@ def test_a_quantised_network_is_not_quantised_again(network, fused):
     message = "quantise: .* must be a float model, got a quantised one; compile it as it is"
     with pytest.raises(QuantiseError, match=f"^{message}$"):
         quantise(graph, calibration=IMAGES)
+
+
+@pytest.mark.parametrize("outputs", [("", "part"), ("part", "")], ids=["first", "last"])
+def test_an_absent_result_of_a_split_stays_absent(outputs):
+    """The movement of DequantizeLinear behind a Split with fewer results than parts."""
+    generator = np.random.default_rng(2)
+    weights = {name: generator.normal(size=(8, 4, 1, 1)).astype(np.float32) for name in ("w", "v")}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("Split", ["c", "sizes"], outputs, axis=1),
+        helper.make_node("Conv", ["part", "v"], ["y"]),
+    ]
+    constants = [numpy_helper.from_array(x, name) for name, x in {**weights, "sizes": np.array([4, 4])}.items()]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 3, 3])]
+    graph = helper.make_graph(nodes, "g", inputs, [helper.make_empty_tensor_value_info("y")], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    x = generator.normal(size=(1, 4, 3, 3)).astype(np.float32)
+    quantised = quantise(model, calibration=x, method="minmax").graph
+    with compile_network(model) as exact, compile_network(quantised) as made:
+        wanted, y = exact.run({"x": x}).outputs["y"], made.run({"x": x}).outputs["y"]
+    assert np.abs(y - wanted).max() < 0.03 * np.abs(wanted).max()
