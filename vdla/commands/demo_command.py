@@ -68,15 +68,16 @@ def demo_network(arguments: argparse.Namespace) -> int:
 
 
 def _run_network(config: Config, seed: int) -> _Demo:
+    from vdla.simulator.warm_up import warm_up
+
+    warming = warm_up()  # on the other cores, after an installation; beside the imports too
     from vdla.compiler.graph.onnx.export import export_model
     from vdla.networks.digits import digits
     from vdla.networks.digits_images import held_out_digits, training_digits
     from vdla.runtime.network.compile_network import compile_network
     from vdla.runtime.network.quantise import quantise
-    from vdla.simulator.warm_up import warm_up
 
     with progress("demo") as show:
-        warming = warm_up()  # on the other cores, after an installation
         show("quantise", 0, 5)
         chosen = np.random.default_rng(seed).permutation(len(training_digits().images))[:_CALIBRATION]
         quantised = quantise(digits(batch="batch"), calibration=training_digits().images[chosen])
