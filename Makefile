@@ -51,7 +51,7 @@ $(BIN)/python:
 # compiled beside pip, that of the rest when it is first imported, if Python may keep it.
 $(BASE): pyproject.toml | $(BIN)/python
 	@echo "installing vdla into $(VENV)"
-	@$(BIN)/python -m compileall -q vdla & \
+	@$(BIN)/python -m compileall -q vdla hardware compiler simulator runtime & \
 	  PIP_COMPILE=$(if $(PYTHONDONTWRITEBYTECODE),1,0) $(BIN)/python $(PIP_INSTALL) --editable . && wait
 	@touch $@
 
