@@ -129,8 +129,8 @@ def vector(
 
     `inp[vector, batch * block_out]`, `wgt[vector, block_out]`, `acc[entry, batch * block_out]`.
     """
-    x = np.zeros(acc.shape[1], np.int32)
-    b = np.zeros(acc.shape[1], np.int32)
+    x = np.empty(acc.shape[1], np.int32)
+    b = np.empty(acc.shape[1], np.int32)
     for i in range(row[LOOP0]):
         for j in range(row[LOOP1]):
             off_acc = i * row[ACC0] + j * row[ACC1]

@@ -14,7 +14,7 @@ from vdla.hardware.isa import COL, Buffer, Opcode, Operand, Source, StagedEmit, 
 from vdla.simulator.function import kernels, kernels_vnni
 from vdla.simulator.function.kernels import ACC, EMIT, EMIT_NONE, OUT, Elements, Sums
 from vdla.simulator.function.vnni import LANES, copy_bytes, interleave64
-from vdla.simulator.support.jit import Int, entry_point, helper, inline_helper
+from vdla.simulator.support.jit import Int, entry_point, helper, helper_of, inline_helper
 from vdla.support.arrays import Bytes, Ints
 
 LIMITS = (
@@ -41,6 +41,8 @@ _MAC, _FROM_INP = int(VectorOp.MAC), int(Source.INP)
 _BY_SRC, _BY_WGT = int(Operand.SRC), int(Operand.WGT)
 _COMMON_GROUPS, _COMMON_LANES = 4, 16  # block_in of 16, in groups of four
 _FLIP = np.int32(-0x7F7F7F80)  # 0x80808080
+
+_extents, _gemm, _vector = helper_of(kernels.extents), helper_of(kernels_vnni.gemm), helper_of(kernels.vector)
 
 
 @helper
@@ -150,7 +152,7 @@ def _inside(row: Ints, limits: Ints, uops: Ints) -> bool:
     """Whether a GEMM or VECTOR is covered, and all its indices lie in their buffers."""
     if row[EMIT] == _STAGE:
         return False
-    acc, src, wgt, scl = kernels.extents(row, uops)
+    acc, src, wgt, scl = _extents(row, uops)
     if acc >= limits[_ACC_DEPTH] or scl >= limits[_SCL_DEPTH]:
         return False
     slots = limits[_OUT_SLOTS] if row[EMIT] == _RAW else limits[_OUT_DEPTH]
@@ -207,9 +209,9 @@ def run(
             if not _inside(row, limits, uops):
                 return at
             if opcode == _GEMM:
-                kernels_vnni.gemm(row, uops, inp_words, offsets, tiles, flat_acc, sizes, scl, out, raw)
+                _gemm(row, uops, inp_words, offsets, tiles, flat_acc, sizes, scl, out, raw)
             else:
-                kernels.vector(row, uops, inp_vectors, wgt_vectors, acc, scl, out, raw, sizes[3])
+                _vector(row, uops, inp_vectors, wgt_vectors, acc, scl, out, raw, sizes[3])
         elif opcode != _SYNC:
             return at
     return len(order)

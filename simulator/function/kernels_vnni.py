@@ -123,7 +123,7 @@ def gemm(
     """
     runs = _runs(row, uops)
     block = _POSITIONS if _independent(row, uops, runs) else 1
-    entries = acc.reshape(-1, sizes[0] * sizes[1] * LANES)
+    width = sizes[0] * sizes[1] * LANES
     for i in range(row[LOOP0]):
         j = np.int64(0)
         while j < row[LOOP1]:
@@ -141,7 +141,8 @@ def gemm(
                     for k in range(j, j + n):
                         off = i * row[ACC0] + k * row[ACC1] + uops[u, U_ACC]
                         scale = scl[row[SCL] + i * row[SCL0] + k * row[SCL1]]
-                        send(row, entries[row[ACC] + off], scale, row[OUT] + off, out, raw, sizes[3])
+                        first = (row[ACC] + off) * width
+                        send(row, acc[first : first + width], scale, row[OUT] + off, out, raw, sizes[3])
             j += n
 
 

@@ -76,6 +76,15 @@ def helper(function: Function) -> Function:
     return result
 
 
+def helper_of(entry: Function) -> Function:
+    """The function of an entry point for compiled callers, without the code that takes Python's
+    arguments: a caller that has one compiles faster.
+    """
+    compiled: Any = entry
+    result: Function = helper(compiled.py_func)
+    return result
+
+
 def inline_helper(function: Function) -> Function:
     """A helper inlined into each caller, where constant arguments are propagated."""
     result: Function = njit(**_HELPER, forceinline=True)(function)
