@@ -47,12 +47,13 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || \
 	  { echo "make: the venv module is missing; on Debian: apt-get install python3-venv" >&2; rm -rf $(VENV); exit 2; }
 
-# The demo imports a third of what is installed, and nearly all of vdla: the bytecode of vdla is
-# compiled beside pip, that of the rest when it is first imported, if Python may keep it.
+# The demo imports a third of what is installed, and nearly all of these folders: their bytecode
+# is compiled beside pip, the rest when it is first imported. Where Python keeps none, pip does it.
+DEMO_FOLDERS := vdla hardware compiler simulator runtime
 $(BASE): pyproject.toml | $(BIN)/python
 	@echo "installing vdla into $(VENV)"
-	@$(BIN)/python -m compileall -q vdla hardware compiler simulator runtime & \
-	  PIP_COMPILE=$(if $(PYTHONDONTWRITEBYTECODE),1,0) $(BIN)/python $(PIP_INSTALL) --editable . && wait
+	@$(if $(PYTHONDONTWRITEBYTECODE),PIP_COMPILE=1,$(BIN)/python -m compileall -q $(DEMO_FOLDERS) & PIP_COMPILE=0) \
+	  $(BIN)/python $(PIP_INSTALL) --editable . && wait
 	@touch $@
 
 $(DEV): pyproject.toml | $(BIN)/python

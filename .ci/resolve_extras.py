@@ -5,7 +5,8 @@
     .ci/resolve_extras.py python3.10 python3.13    with others
 
 Nothing is installed but pip itself, into temporary environments. An old pip chooses other versions
-than the newest does: a lower bound that is too low can end in versions that exclude each other.
+than the newest does: a lower bound that is too low can end in versions that exclude each other. An
+old pip also downloads what it resolves, so that it skips the extras in LARGE.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 OLD_PIP = {(3, 10): "23.0", (3, 11): "23.0"}  # Debian 12 has 23.0 for its Python 3.11
 FIRST_PIP = "23.2.1"  # of Python 3.12 and later
+METADATA_PIP = (23, 2)  # the first that reads metadata without the rest of a wheel
+LARGE = ("torch",)  # gigabytes of wheels: an older pip would download them all
 
 
 def extras() -> list[str]:
@@ -60,6 +63,11 @@ def pips(python: str) -> tuple[str, str]:
     return f"pip=={OLD_PIP.get((int(version[0]), int(version[1])), FIRST_PIP)}", "pip"
 
 
+def release(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version of pip."""
+    return tuple(int(number) for number in version.split(".")[:2])
+
+
 def main(pythons: Sequence[str]) -> int:
     """Print a line per interpreter, pip and extra; 1 if one cannot be resolved."""
     failures = 0
@@ -69,6 +77,9 @@ def main(pythons: Sequence[str]) -> int:
                 own = environment(python, pip, Path(folder) / "venv")
                 version = output(own, "-m", "pip", "--version").split()[1]
                 for extra in extras():
+                    if extra in LARGE and release(version) < METADATA_PIP:
+                        print(python, f"pip {version}", extra, "skipped: this pip would download gigabytes", flush=True)
+                        continue
                     start = time.perf_counter()
                     complaint = resolved(own, extra)
                     failures += bool(complaint)

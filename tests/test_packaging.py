@@ -79,6 +79,15 @@ def test_modules_and_paths_in_the_makefile_exist() -> None:
     assert tests and all((ROOT / path).exists() for path in tests)
 
 
+@pytest.mark.parametrize(("variable", "pip_compiles"), [("", "0"), ("1", "1")])
+def test_pip_compiles_bytecode_only_where_python_keeps_none(tmp_path: Path, variable: str, pip_compiles: str) -> None:
+    venv = tmp_path / "venv"
+    recipe = run("make", "-n", f"VENV={venv}", venv / ".base-installed", PYTHONDONTWRITEBYTECODE=variable)
+    assert re.findall(r"PIP_COMPILE=(\d)", recipe) == [pip_compiles]
+    folders = [folder for line in re.findall(r"compileall -q ([\w ]+)", recipe) for folder in line.split()]
+    assert bool(folders) == (pip_compiles == "0") and all((ROOT / folder).is_dir() for folder in folders)
+
+
 @pytest.fixture(scope="module")
 def project() -> dict:
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
