@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -59,6 +60,19 @@ def poisoned_arenas() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(model, "Executor", partial(Executor, poison=True))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def patient_work() -> Iterator[None]:
+    """Where tests run beside each other, work of some seconds starts no further process: all
+    processors are busy, and to import the compiler anew takes longer than most work.
+    """
+    from vdla.support import parallel
+
+    with pytest.MonkeyPatch.context() as patch:
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            patch.setattr(parallel, "PATIENCE_S", 10.0)
         yield
 
 
