@@ -7,7 +7,7 @@ An executor holds the state of one run at a time; a lock keeps threads apart.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from threading import Lock
@@ -21,7 +21,7 @@ from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.errors import ExecutorError
 from vdla.runtime.executor.grid_executor import GridExecutor
 from vdla.runtime.executor.plan import STORED_IN_BYTES, GridStep, Plan, ProgramStep, Step, numpy_dtype, shape_text
-from vdla.runtime.executor.plan_runner import Binders, BindKernel, NumpyFunctions, PlanRunner
+from vdla.runtime.executor.plan_runner import Binders, BindKernel, NumpyFunctions, PlanRunner, Span
 from vdla.runtime.executor.resident_program import ResidentDamage, ResidentProgram, activation_bytes
 from vdla.runtime.numpy_operators import Value
 from vdla.simulator.stats import RunStats
@@ -46,18 +46,27 @@ class StepRun(NamedTuple):
     statistics: RunStats | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class NetworkResult:
     """The outputs of a run by name, and the steps of the plan that ran."""
 
     plan: Plan
     outputs: Mapping[str, Array]
-    steps: tuple[StepRun, ...]
+    _spans: Sequence[Span]
+    _steps: tuple[StepRun, ...] | None = None
 
     _repr_html_ = shown_by("networks", "network_result_html")
 
     def __repr__(self) -> str:
         return f"<NetworkResult of {self.plan.name}: outputs {', '.join(self.outputs)}; {self.cycles:,} cycles>"
+
+    @property
+    def steps(self) -> tuple[StepRun, ...]:
+        """What each step took."""
+        if self._steps is None:
+            runs = zip(self.plan.steps, _step_times(self._spans), strict=True)
+            self._steps = tuple(StepRun(step, *times) for step, times in runs)
+        return self._steps
 
     @property
     def cycles(self) -> int:
@@ -117,13 +126,14 @@ class Executor:
 
     # --- runs
 
-    def outputs(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs of one run by name, without the time of each step.
+    def outputs(self, inputs: Mapping[str, Array], plan: Plan | None = None) -> dict[str, Array]:
+        """The outputs of one run by name, without the time of each step; `plan` as of `run`.
 
         Raises:
             ExecutorError: inputs that do not fit the model.
         """
-        plan, inputs = self._fitted(inputs)
+        if plan is None:
+            plan, inputs = self._fitted(inputs)
         with self._lock:
             outputs = self._runner(plan).run([inputs[name] for name in plan.inputs])
             return dict(zip(self.plan.outputs, outputs, strict=True))
@@ -133,29 +143,40 @@ class Executor:
         inputs: Mapping[str, Array],
         progress: Callable[[Step], None] | None = None,
         observe: Observe | None = None,
+        plan: Plan | None = None,
     ) -> NetworkResult:
         """One run; `progress` is called after each step, `observe` with the values by name, too.
+        `plan` is the one of these inputs where it is known, as of `plan_for`.
 
         Raises:
             ExecutorError: inputs that do not fit the model.
         """
-        plan, inputs = self._fitted(inputs)
+        if plan is None:
+            plan, inputs = self._fitted(inputs)
         with self._lock:
             runner = self._runner(plan)
             runner.start([inputs[name] for name in plan.inputs])
-            done = []
-            for step, run in zip(plan.steps, runner.calls, strict=True):
-                start = time.perf_counter()
-                made = run()
-                if self._grid is not None and isinstance(step, GridStep):
-                    self._grid.stream.synchronize()  # for its time
-                seconds = time.perf_counter() - start
-                done.append(StepRun(step, seconds, made if isinstance(made, RunStats) else None))
-                if progress is not None:
-                    progress(step)
-                if observe is not None:
-                    observe(step, runner.observed(step))
-            return NetworkResult(plan, dict(zip(plan.outputs, runner.outputs(), strict=True)), tuple(done))
+            if progress is None and observe is None and self._grid is None:
+                spans = runner.timed()
+            else:
+                spans = list(self._observed(runner, progress, observe))
+            return NetworkResult(plan, dict(zip(plan.outputs, runner.outputs(), strict=True)), spans)
+
+    def _observed(
+        self, runner: PlanRunner, progress: Callable[[Step], None] | None, observe: Observe | None
+    ) -> Iterator[Span]:
+        """What each step took, one by one."""
+        for step, run in zip(runner.plan.steps, runner.calls, strict=True):
+            start = time.perf_counter_ns()
+            made = run()
+            if self._grid is not None and isinstance(step, GridStep):
+                self._grid.stream.synchronize()  # for its time
+            end = time.perf_counter_ns()
+            yield start, end, made if isinstance(made, RunStats) else None
+            if progress is not None:
+                progress(step)
+            if observe is not None:
+                observe(step, runner.observed(step))
 
     def _runner(self, plan: Plan) -> PlanRunner:
         """The runner of a plan, made at its first run."""
@@ -166,11 +187,15 @@ class Executor:
 
     def _fitted(self, inputs: Mapping[str, Array]) -> tuple[Plan, Mapping[str, Array]]:
         """The plan for the inputs, and the inputs as it takes them."""
-        plan = self._plans.get(_kinds(inputs))
+        plan = self.known_plan(inputs)
         if plan is not None:
             return plan, inputs
         inputs = _in_bytes(inputs)
         return self.plan_for(inputs), inputs
+
+    def known_plan(self, inputs: Mapping[str, Array]) -> Plan | None:
+        """The plan of inputs of these kinds, if such inputs ran before, as they are."""
+        return self._plans.get(_kinds(inputs))
 
     def plan_for(self, inputs: Mapping[str, Array]) -> Plan:
         """The plan for the shapes of the inputs; inputs of known names, types and shapes are not
@@ -229,6 +254,17 @@ class Executor:
     def close(self) -> None:
         """Free the memory of programs on the device."""
         self._stack.close()
+
+
+def _step_times(spans: Sequence[Span]) -> Iterator[tuple[float, RunStats | None]]:
+    """Seconds and statistics of each step."""
+    for span in spans:
+        if isinstance(span, bytes):
+            times = np.frombuffer(span, np.int64)
+            yield from ((seconds, None) for seconds in ((times[1:] - times[:-1]) / 1e9).tolist())
+        else:
+            start, end, statistics = span
+            yield (end - start) / 1e9, statistics
 
 
 def _in_bytes(inputs: Mapping[str, Array]) -> Mapping[str, Array]:

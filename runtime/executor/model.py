@@ -77,12 +77,17 @@ class Model:
     def __call__(self, *arrays: Array, **named: Array) -> Array | tuple[Array, ...]:
         """The output, or a tuple of outputs; ExecutorError for inputs that do not fit."""
         inputs = self._by_name(arrays, named)
-        results = self._specialised.executor(self.executor, inputs).outputs(inputs)
+        executor, plan = self._specialised.chosen(self._general, inputs)
+        results = executor.outputs(inputs, plan)
         return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
 
     def run(self, inputs: Mapping[str, Array], progress: Callable[[Step], None] | None = None) -> NetworkResult:
         """One run on inputs by name: all outputs, and what each step took."""
-        return self._specialised.executor(self.executor, inputs).run(inputs, progress)
+        executor, plan = self._specialised.chosen(self._general, inputs)
+        return executor.run(inputs, progress, plan=plan)
+
+    def _general(self) -> Executor:
+        return self.executor
 
     def _by_name(self, arrays: Sequence[Array], named: Mapping[str, Array]) -> dict[str, Array]:
         names = self.artifact.plan.inputs

@@ -7,7 +7,9 @@ into its arena and what it gives is copied out, so that iterations do not distur
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,8 +34,11 @@ from vdla.runtime.executor.plan import (
     numpy_dtype,
     size_bytes,
 )
+from vdla.runtime.native.call_chain import CallChain, has_chains
+from vdla.runtime.native.kernel import BoundCall
 from vdla.runtime.numpy_operators import CONTROL_FLOW, Body, Value
 from vdla.runtime.numpy_operators.blocked import call_in_layouts
+from vdla.simulator.stats import RunStats
 from vdla.support.errors import Error
 
 Array = npt.NDArray[Any]
@@ -82,6 +87,12 @@ class Binders:
     poison: bool = False
 
 
+Span = tuple[int, int, RunStats | None] | bytes
+"""The nanoseconds at the start and the end of a step, and the statistics of its program; those
+before, between and after the kernels of a chain.
+"""
+
+
 class PlanRunner:
     """A plan ready to run; `values` has the arrays of its values by name."""
 
@@ -93,11 +104,15 @@ class PlanRunner:
         placed = ((name, value) for name, value in plan.values.items() if value.offset is not None)
         self._places = {name: self._view(value) for name, value in placed if not isinstance(value, DeviceValue)}
         self.values |= self._places
+        self._input_places = [self._places.get(name) for name in plan.inputs]
+        placed_outputs = [self._places[name] for name in plan.outputs if name in self._places]
+        self._output_places = placed_outputs if len(placed_outputs) == len(plan.outputs) else None
         self._on_device: DeviceArrays = binders.grid.arrays(plan) if binders.grid and plan.device_bytes else {}
         self.calls = [self._prepared(step) for step in plan.steps]
         self._poison = Poison(plan, self._arena, self._on_device, binders.grid) if binders.poison else None
         if self._poison is not None:
             self.calls = self._poison.between(self.calls)
+        self._joined = list(_joined(self.calls))
 
     def _view(self, value: PlannedValue) -> Array:
         assert value.offset is not None and value.shape is not None
@@ -160,18 +175,36 @@ class PlanRunner:
         """Store the inputs of a run."""
         if self._poison is not None:
             self._poison.clear()
-        for name, value in zip(self.plan.inputs, inputs, strict=True):
-            self.store("input", name, value)
+        for place, name, value in zip(self._input_places, self.plan.inputs, inputs, strict=True):
+            if place is not None and type(value) is np.ndarray and value.shape == place.shape:
+                place[...] = value
+            else:
+                self.store("input", name, value)
 
     def run(self, inputs: Sequence[Value]) -> list[Value]:
         """The outputs, in memory of their own, of one run on `inputs`."""
         self.start(inputs)
-        for call in self.calls:
+        for call in self._joined:
             call()
         return self.outputs()
 
+    def timed(self) -> list[Span]:
+        """Run all steps; what each of them, or each chain of kernels, took."""
+        spans: list[Span] = []
+        for call in self._joined:
+            start = time.perf_counter_ns()
+            made = call()
+            if type(made) is bytes:
+                spans.append(made)
+            else:
+                end = time.perf_counter_ns()
+                spans.append((start, end, made if isinstance(made, RunStats) else None))
+        return spans
+
     def outputs(self) -> list[Value]:
         """The outputs of the run before, in memory of their own."""
+        if self._output_places is not None:
+            return [place.copy() for place in self._output_places]
         return [_copied(self.values[name]) for name in self.plan.outputs]
 
     # --- control flow
@@ -198,6 +231,16 @@ class PlanRunner:
             return planned.shape or (), numpy_dtype(planned.dtype)
 
         return Body(runner.run, len(plan.outputs), row)
+
+
+def _joined(calls: Sequence[Callable[[], object]]) -> Iterator[Callable[[], object]]:
+    """The calls, kernels in a row as chains where this process has them."""
+    for is_kernel, group in itertools.groupby(calls, lambda call: isinstance(call, BoundCall)):
+        row = list(group)
+        if is_kernel and len(row) > 1 and has_chains():
+            yield CallChain(row)  # type: ignore[arg-type]  # all are BoundCall
+        else:
+            yield from row
 
 
 def _copied(value: Value) -> Value:

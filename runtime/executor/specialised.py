@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -42,6 +42,24 @@ def specialiser_here(artifact: Artifact) -> SpecialiseModel | None:
     return made
 
 
+class _Known(NamedTuple):
+    """The executor and the plan of the inputs of a run: name, type and shape of each."""
+
+    kinds: tuple[tuple[str, np.dtype[Any], Shape], ...]
+    executor: Executor
+    plan: Plan
+
+    def fits(self, inputs: Mapping[str, Array]) -> bool:
+        """Whether inputs are of these kinds."""
+        if type(inputs) is not dict or len(inputs) != len(self.kinds):
+            return False
+        for name, dtype, shape in self.kinds:
+            x = inputs.get(name)
+            if type(x) is not np.ndarray or x.dtype is not dtype or x.shape != shape:
+                return False
+        return True
+
+
 class SpecialisedExecutors:
     """Chooses the executor of each run; `make` gives that of an artifact."""
 
@@ -50,6 +68,25 @@ class SpecialisedExecutors:
         self._executors: OrderedDict[tuple[Shape, ...], Executor] = OrderedDict()
         self._constants: WeakValueDictionary[bytes, Array] = WeakValueDictionary()
         self._warned: set[tuple[Shape, ...]] = set()
+        self._last: _Known | None = None
+
+    def chosen(self, general: Callable[[], Executor], inputs: Mapping[str, Array]) -> tuple[Executor, Plan | None]:
+        """The executor for these inputs, and their plan if it is that of the run before.
+
+        `general` makes the executor of the network as it was compiled.
+
+        Raises:
+            ExecutorError: inputs that do not fit the model.
+        """
+        last = self._last
+        if last is not None and last.fits(inputs):
+            return last.executor, last.plan
+        executor = self.executor(general(), inputs)
+        plan = executor.known_plan(inputs)
+        if plan is not None:
+            kinds = tuple((name, array.dtype, array.shape) for name, array in inputs.items())
+            self._last = _Known(kinds, executor, plan)
+        return executor, None
 
     def executor(self, general: Executor, inputs: Mapping[str, Array]) -> Executor:
         """The executor for inputs of these shapes: `general`, if it has a plan for them.
@@ -115,5 +152,6 @@ class SpecialisedExecutors:
 
     def close(self) -> None:
         """Free the memory of all executors."""
+        self._last = None
         while self._executors:
             self._executors.popitem()[1].close()

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vdla.compiler.abi import Signature
 from vdla.runtime.native.arguments import ArgumentPacker, Array, NativeError, thread_limit
@@ -99,7 +99,7 @@ class Kernel:
     def __init__(self, signature: Signature, address: int, owner: object) -> None:
         self.signature = signature
         self._packer = ArgumentPacker(signature)
-        self._entry = _ENTRY(address)
+        self._entry, self.address = _ENTRY(address), address
         self._count = len(signature.arguments)
         self._single = len(signature.outputs) == 1
         self._owner = owner
@@ -147,8 +147,18 @@ class BoundCall:
         """Run; returns the output, or a tuple of outputs."""
         status = self._entry(self._structs, self._count)
         if status:
-            self._kernel._packer.raise_error(status, self._arrays)
+            self.raise_error(status)
         return self.outputs[0] if len(self.outputs) == 1 else self.outputs
+
+    @property
+    def words(self) -> tuple[int, int, int]:
+        """The call as native code makes it: the entry, its structs and their number."""
+        structs = ctypes.cast(ctypes.c_char_p(self._structs), ctypes.c_void_p).value or 0
+        return self._kernel.address, structs, self._count
+
+    def raise_error(self, status: int) -> NoReturn:
+        """Raise the NativeError of a status that the entry returned."""
+        self._kernel._packer.raise_error(status, self._arrays)
 
     def __repr__(self) -> str:
         return f"<BoundCall {self._kernel.signature.name}>"

@@ -17,6 +17,7 @@ from vdla.compiler.graph.passes import (
     expand_tabular,
     fold_batch_norm,
     fold_constants,
+    map_scans,
     merge_common_subexpressions,
     settle_empties,
     simplify,
@@ -186,6 +187,7 @@ PREPARATION = (
 """The passes that keep a float network as it is, in order."""
 
 INTEGER = (
+    GraphPass("map_scans", lambda graph: map_scans(graph, infer_node_types)),
     GraphPass("expand_tabular", lambda graph: expand_tabular(graph, infer_node_types)),
     GraphPass("fuse_qdq", lambda graph: fuse_qdq(graph, _evaluate)),
     GraphPass("fold_quantised_constants", _fold_all),

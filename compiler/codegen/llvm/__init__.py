@@ -13,7 +13,7 @@ from vdla.compiler.codegen.llvm.compile import (
 )
 from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
 from vdla.compiler.codegen.llvm.loops import ROLLED
-from vdla.compiler.codegen.llvm.objects import POOL_SYMBOLS, CodegenError, pool_object
+from vdla.compiler.codegen.llvm.objects import POOL_SYMBOLS, CodegenError, chain_object, pool_object
 
 __all__ = [
     "POOL_SYMBOLS",
@@ -22,6 +22,7 @@ __all__ = [
     "IntrinsicEmitter",
     "NativeObject",
     "SignatureError",
+    "chain_object",
     "compile_module",
     "compile_native",
     "extent_of",

@@ -76,6 +76,11 @@ def pool_object(target: Target) -> bytes:
     return object_code(pool_text(target.triple), target)
 
 
+def chain_object(target: Target) -> bytes:
+    """The object file of `vdla_call_chain`, which calls kernels in a row."""
+    return object_code(_source("call_chain.ll"), target)
+
+
 def assembly(text: str, target: Target) -> str:
     """The assembly of the object that `object_code` gives."""
     llvm_target = LlvmTarget.of(target)
@@ -188,10 +193,10 @@ def pool_text(triple: str) -> str:
     declaration = pause.replace("i32 1", "i32 immarg")
     return (
         f'target triple = "{triple}"\n%word = type {word}\ndeclare void @{declaration}\n'
-        f"define internal void @pause() alwaysinline {{\n  call void @{pause}\n  ret void\n}}\n{_source()}"
+        f"define internal void @pause() alwaysinline {{\n  call void @{pause}\n  ret void\n}}\n{_source('pool.ll')}"
     )
 
 
 @cache
-def _source() -> str:
-    return (Path(__file__).parent / "pool.ll").read_text(encoding="utf-8")
+def _source(name: str) -> str:
+    return (Path(__file__).parent / name).read_text(encoding="utf-8")

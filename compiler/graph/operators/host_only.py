@@ -13,7 +13,7 @@ AffineGrid BitCast BlackmanWindow Compress ConcatFromSequence ConstantOfShape DF
 HannWindow ImageDecoder MaxRoiPool MaxUnpool MelWeightMatrix NegativeLogLikelihoodLoss NonMaxSuppression NonZero
 Optional OptionalGetElement OptionalHasElement Range RegexFullMatch RoiAlign STFT Scatter ScatterElements
 ScatterND SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength Shape Size
-SoftmaxCrossEntropyLoss SplitToSequence StringConcat StringNormalizer StringSplit TfIdfVectorizer TopK Unique
+SoftmaxCrossEntropyLoss SplitToSequence StringConcat StringNormalizer StringSplit TfIdfVectorizer Unique
 ai.onnx.ml.CategoryMapper ai.onnx.preview.training.Adagrad ai.onnx.preview.training.Adam
 ai.onnx.preview.training.Momentum
 """

@@ -23,6 +23,7 @@ from vdla.compiler.graph.operators.reductions import CUMULATIVE, REDUCTIONS
 from vdla.compiler.graph.operators.resize import RESIZE
 from vdla.compiler.graph.operators.sampling import SAMPLING
 from vdla.compiler.graph.operators.sequences import SEQUENCES
+from vdla.compiler.graph.operators.top_k import TOP_K
 from vdla.compiler.graph.operators.trees import TREES
 from vdla.compiler.graph.operators.windowed import WINDOWED
 
@@ -46,6 +47,7 @@ _FAMILIES = (
     RESIZE,
     SAMPLING,
     SEQUENCES,
+    TOP_K,
     TREES,
     WINDOWED,
 )

@@ -10,6 +10,7 @@ from vdla.compiler.graph.passes.fuse_qdq import FusedGraph, explain_fusion, fuse
 from vdla.compiler.graph.passes.fusion import fuse
 from vdla.compiler.graph.passes.layouts import REPACK, choose_layouts
 from vdla.compiler.graph.passes.machine_rounding import round_as_machine
+from vdla.compiler.graph.passes.mapped_scans import map_scans
 from vdla.compiler.graph.passes.movements import is_movement
 from vdla.compiler.graph.passes.pipeline import GraphPass, Observer, changes, run_passes
 from vdla.compiler.graph.passes.simplify import simplify
@@ -34,6 +35,7 @@ __all__ = [
     "fuse_qdq",
     "is_movement",
     "is_random",
+    "map_scans",
     "merge_common_subexpressions",
     "round_as_machine",
     "run_passes",

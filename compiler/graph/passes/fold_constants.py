@@ -45,6 +45,14 @@ def fold_constants(
     return _folded(graph, _Folding(dict(graph.constants), dict(graph.types), evaluate, keep, infer))
 
 
+def refine_types(graph: Graph, infer: InferNode) -> Graph:
+    """The graph with open types of results refined by what is known of their inputs."""
+    folding = _Folding(dict(graph.constants), dict(graph.types), lambda node, given: (), (), infer)
+    for node in graph.nodes:
+        folding.refine(node)
+    return graph.replace(types=folding.types) if folding.news else graph
+
+
 def _folded(graph: Graph, folding: _Folding) -> Graph:
     nodes = tuple(folding.nodes(graph.nodes))
     if nodes == graph.nodes and folding.types == graph.types:
@@ -68,7 +76,7 @@ class _Folding:
         for original in nodes:
             node = self._with_folded_branches(original) if original.op == "If" else original
             if node is not original or not self.news.isdisjoint(node.inputs):
-                self._refine(node)
+                self.refine(node)
             results = None if node.op in self.keep else self._results(node)
             if results is None:
                 yield node
@@ -79,7 +87,7 @@ class _Folding:
                     self.types[name] = replace(_tensor(self.types[name]), shape=self.constants[name].shape)
                     self.news.add(name)
 
-    def _refine(self, node: Node) -> None:
+    def refine(self, node: Node) -> None:
         """Infer open types of results again from the inputs known now."""
         if all(_is_closed(self.types[name]) for name in filter(None, node.outputs)):
             return

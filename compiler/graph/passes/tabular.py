@@ -16,7 +16,7 @@ import numpy as np
 
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.passes.expansion import Expansion, UnsuitableError
-from vdla.compiler.graph.passes.fold_constants import InferNode
+from vdla.compiler.graph.passes.fold_constants import InferNode, refine_types
 from vdla.compiler.graph.passes.tree_tables import TreeTables, tree_tables
 from vdla.compiler.graph.rewriting import Replacement, rewrite
 from vdla.support.tree_ensemble import TreeEnsemble, either, older_tree_ensemble, tree_ensemble
@@ -25,11 +25,16 @@ _DOMAIN = "ai.onnx.ml"
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 _MOST_KEYS = 64  # of a LabelEncoder that compares each element with all keys
+_MOST_SPAN = 1 << 16  # of the keys of one that looks elements up in a table
 _MOST_WEIGHTS = 1 << 24
 
 
 def expand_tabular(graph: Graph, infer: InferNode) -> Graph:
-    """The graph with tensor operators in place of tabular ones, where an expansion exists."""
+    """The graph with tensor operators in place of tabular ones, where an expansion exists.
+
+    ONNX infers no types of tabular results: those that follow from an expansion are carried on,
+    and may be what the next expansion needs.
+    """
 
     def rule(graph: Graph, node: Node) -> Replacement | None:
         expand = EXPANSIONS.get(node.op.removeprefix(f"{_DOMAIN}."))
@@ -42,7 +47,9 @@ def expand_tabular(graph: Graph, infer: InferNode) -> Graph:
             return None  # contradicting attributes: the NumPy function raises the error at run time
         return expansion.replacement(results)
 
-    return rewrite(graph, (rule,))
+    while (expanded := rewrite(graph, (rule,))) is not graph:
+        graph = refine_types(expanded, infer)
+    return graph
 
 
 class _TabularExpansion(Expansion):
@@ -378,18 +385,33 @@ def _one_hot_encoder(e: _TabularExpansion) -> Sequence[str]:
 def _label_encoder(e: _TabularExpansion) -> Sequence[str]:
     """Numbers by numbers; of equal keys the last counts."""
     keys, values = (_numbers(e, name) for name in ("keys", "values"))
-    if len(keys) > _MOST_KEYS or np.isnan(keys).any() or keys.dtype.name != e.type_of(e.node.inputs[0]).dtype:
+    if np.isnan(keys).any() or keys.dtype.name != e.type_of(e.node.inputs[0]).dtype:
         raise UnsuitableError
     default = e.attribute("default_tensor")
     if default is None:
         name, plain = ("default_int64", -1) if values.dtype.kind == "i" else ("default_float", -0.0)
         default = np.array(plain if e.attribute("values_tensor") is not None else e.attribute(name, plain))
+    default = np.asarray(default).reshape(-1)[0].astype(values.dtype)
+    if keys.dtype.kind == "i" and int(keys.max()) - int(keys.min()) < _MOST_SPAN:
+        return [_looked_up(e, keys.astype(np.int64), values, default)]
+    if len(keys) > _MOST_KEYS:
+        raise UnsuitableError
     equal = e.add("Equal", e.add("Unsqueeze", e.node.inputs[0], e.integers(-1)), e.constant(keys))
     numbers = e.cast(equal, "int32")
     last = e.add("ArgMax", numbers, axis=-1, keepdims=0, select_last_index=1)
     known = e.cast(e.add("ReduceMax", numbers, e.integers(-1), keepdims=0), "bool")
-    default = e.constant(np.asarray(default).reshape(-1)[0].astype(values.dtype))
-    return [e.add("Where", known, e.add("Gather", e.constant(values), last), default)]
+    return [e.add("Where", known, e.add("Gather", e.constant(values), last), e.constant(default))]
+
+
+def _looked_up(e: _TabularExpansion, keys: Array, values: Array, default: Array) -> str:
+    """The values in a table from the least key to the greatest, with the default at its end."""
+    first, last = keys.min(), keys.max()
+    table = np.full(last - first + 2, default, values.dtype)
+    table[keys - first] = values
+    low, high, end = (e.constant(np.array(value, np.int64)) for value in (first, last, last - first + 1))
+    x = e.cast(e.node.inputs[0], "int64")
+    inside = e.add("And", e.add("GreaterOrEqual", x, low), e.add("LessOrEqual", x, high))
+    return e.add("Gather", e.constant(table), e.add("Where", inside, e.add("Sub", x, low), end))
 
 
 def _numbers(e: _TabularExpansion, name: str) -> Array:

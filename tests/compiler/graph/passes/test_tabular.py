@@ -271,6 +271,12 @@ CASES = {
     "vector": ("FeatureVectorizer", lambda r: ({"inputdimensions": [2, 3]}, [floats(r, 4, 2), floats(r, 4, 3)])),
     "labels": ("LabelEncoder", lambda r: ({"keys_int64s": [3, 5, 9], "values_floats": [0.5, 2.5, -1.0],
                                            "default_float": 7.0}, [r.integers(0, 10, (4, 3))])),
+    "labels of many keys": ("LabelEncoder", lambda r: (
+        {"keys_int64s": r.permutation(300).tolist(), "values_int64s": r.integers(-9, 9, 300).tolist(),
+         "default_int64": -5}, [np.append(r.integers(-5, 310, (4, 30)), [[-(2**63), 2**63 - 1] * 15], 0)])),
+    "labels far apart": ("LabelEncoder", lambda r: ({"keys_int64s": [-(2**63), 5, 2**63 - 1],
+                                                     "values_int64s": [1, 2, 3]},
+                                                    [np.array([5, 6, -(2**63), 2**63 - 1])])),
     "labels of floats": ("LabelEncoder", lambda r: ({"keys_floats": [0.5, 1.0], "values_int64s": [7, 8]},
                                                     [np.float32([1, 0.5, 0.25])])),
 }  # fmt: skip
@@ -285,6 +291,46 @@ def test_other_operators_equal_onnxruntime(name):
         got, network = ours(made, inputs)
         equal(got, peer(made, inputs), 1e-4 if name.startswith(("classifier", "regressor", "far")) else 1e-5)
         assert not in_numpy(network)
+
+
+def chain(*steps, classes=3, features=4):
+    """A model of operators of tables, each on the last result of the one before."""
+    nodes, last = [], "x0"
+    for n, (op, attributes) in enumerate(steps):
+        results = [f"label{n}", f"s{n}"] if op.endswith("Classifier") else [f"s{n}"]
+        nodes.append(helper.make_node(op, [last], results, domain=ML, **attributes))
+        last = results[-1]
+    nodes[-1].output[-1] = "y0"
+    fed = [helper.make_tensor_value_info("x0", 1, ["n", features])]
+    graph = helper.make_graph(nodes, "chain", fed, [helper.make_empty_tensor_value_info("y0")])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(ML, 3)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+SCALER = ("Scaler", {"offset": [0.5], "scale": [2.0]})
+LINEAR = ("LinearClassifier", {"coefficients": numbers(np.random.default_rng(1), 12), "intercepts": [0.1, 0.2, 0.3],
+                               "classlabels_ints": [0, 1, 2], "post_transform": "SOFTMAX"})  # fmt: skip
+SVM = ("SVMClassifier", svm(np.random.default_rng(2), 3, "RBF"))
+NORM = ("Normalizer", {"norm": "L1"})
+IMPUTER = ("Imputer", {"imputed_value_floats": [0.25], "replaced_value_float": 0.0})
+REGRESSOR = ("LinearRegressor", {"coefficients": [0.5, 0.25, -1.0]})
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (SCALER, LINEAR, NORM),
+        (NORM, SCALER, NORM, LINEAR, NORM),
+        (LINEAR, SVM, NORM),
+        (IMPUTER, LINEAR, IMPUTER, NORM, REGRESSOR),
+    ],
+)
+@pytest.mark.parametrize("count", [1, 7])
+def test_types_that_onnx_does_not_infer_follow_from_the_operators_before(steps, count):
+    made, x = chain(*steps), floats(np.random.default_rng(3), count, 4)
+    got, network = ours(made, [x], extents={"n": count})
+    equal(got, peer(made, [x]), 1e-4)
+    assert not in_numpy(network)
 
 
 def test_probabilities_of_two_classes_are_those_of_the_decision():
