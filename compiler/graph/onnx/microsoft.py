@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from onnx import NodeProto, helper
+from onnx import NodeProto, TensorProto, helper
 
 from vdla.compiler.graph.onnx.foreign import ForeignOperator
 from vdla.compiler.graph.onnx.microsoft_attention import ATTENTION
@@ -55,11 +55,52 @@ def _of_one(op: str, **defaults: float) -> Upgrade:
 
 
 def _q_softmax(old: OldNode) -> list[NodeProto]:
+    """The exponentials of a table, by their distance from the largest number, over their sum.
+
+    ONNX Runtime's steps and types, since near half a step the last bit of a sum decides. Results
+    have the scale 1 / floor(1 / Y_scale).
+    """
+    axes, steps = _softmax_axes(old), old.dtype(old.input(0))
+    x = old.value("Cast", [old.input(0)], to=TensorProto.INT32)
+    below = old.value("Sub", [old.value("ReduceMax", [x, axes]), x])
+    powers = old.value("Gather", [_powers(old, axes), below], axis=0)
+    sums = old.value("ReduceSum", [powers, axes])
+    one = old.constant(np.array(1, np.float32), "one")
+    factor = old.value("Floor", [old.value("Div", [one, old.input(3)])])
+    wide = [old.value("Cast", [name], to=TensorProto.DOUBLE) for name in (powers, factor, sums)]
+    share = old.value("Div", [old.value("Mul", wide[:2]), wide[2]])
+    zero = old.value("Cast", [old.input(4)], to=TensorProto.DOUBLE) if old.input(4) else ""
+    level = old.value("Round", [share])
+    level = old.value("Add", [level, zero]) if zero else level
+    limits = np.iinfo(steps)
+    ends = [old.constant(np.array(end, np.float64), "end") for end in (limits.min, limits.max)]
+    old.attributes.clear()
+    old.set("to", helper.np_dtype_to_tensor_dtype(steps))
+    return old.final("Cast", [old.value("Clip", [level, *ends])])
+
+
+def _softmax_axes(old: OldNode) -> str:
+    """The axes that are normalised together: up to opset 12 all from `axis` on."""
     axis, opset = old.take("axis", -1), old.take("opset", 13)
+    if opset >= 13 or axis == -1:
+        return old.integers([axis], "axes")
     rank = old.rank(old.input(0))
-    if opset < 13 and axis != -1 and (rank is None or axis % rank != rank - 1):
-        raise old.refuse(f"normalise the last axis where opset is below 13, got axis = {axis}")
-    return _quantised(old, old.value("Softmax", [_dequantised(old, 0)], axis=axis), 3, 0)
+    if rank is None or not -rank <= axis < rank:
+        raise old.refuse(f"have an axis of its input where opset is below 13, got axis = {axis} of rank {rank}")
+    return old.integers(range(axis % rank, rank), "axes")
+
+
+def _powers(old: OldNode, axes: str) -> str:
+    """The exponentials of 0 to -255 times X_scale, times a number that keeps their sum finite."""
+    count = old.value("ReduceProd", [old.value("Gather", [old.value("Shape", [old.input(0)]), axes])], keepdims=0)
+    most = old.constant(np.array(np.finfo(np.float32).max, np.float32), "most")
+    bits = old.value("Log", [old.value("Div", [most, old.value("Cast", [count], to=TensorProto.FLOAT)])])
+    wide, scale = (old.value("Cast", [name], to=TensorProto.DOUBLE) for name in (bits, old.input(1)))
+    zero, spare = (old.constant(np.array(value, np.float64), "number") for value in (0, 5))
+    shift = old.value("Div", [old.value("Max", [old.value("Sub", [wide, spare]), zero]), scale])
+    places = old.constant(-np.arange(256.0), "places")
+    exponents = old.value("Mul", [old.value("Add", [places, shift]), scale])
+    return old.value("Cast", [old.value("Exp", [exponents])], to=TensorProto.FLOAT)
 
 
 def _q_concat(old: OldNode) -> list[NodeProto]:
