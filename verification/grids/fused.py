@@ -198,6 +198,9 @@ def _embedding(draw: Draw) -> NodeDraft:
 # --- attention ------------------------------------------------------------------------------------
 
 
+_ROUNDED = 0.02  # of scores behind a mask of -10000, where a query attends no key
+
+
 def _key_mask(draw: Draw, batch: int, queries: int, keys: int) -> Array:
     """Which keys are seen: the first ones of each batch, for all queries or each of them."""
     lengths = draw.random.integers(1, keys + 1, size=(batch, 1))
@@ -205,43 +208,102 @@ def _key_mask(draw: Draw, batch: int, queries: int, keys: int) -> Array:
     return np.repeat(mask[:, None], queries, 1) if queries else mask
 
 
+def _key_limits(draw: Draw, batch: int, starts: bool) -> Array:
+    """Ends of the keys of each batch; behind them starts, or offsets of packed sequences."""
+    ends = draw.random.integers(1, 8, size=batch)
+    if starts and draw.chance():
+        return np.concatenate([ends, draw.random.integers(0, ends)]).astype(np.int32)
+    offsets = np.arange(2 * batch + 2) if draw.chance(0.3) else np.arange(0)
+    return np.concatenate([ends, offsets]).astype(np.int32)
+
+
+def _any_mask(draw: Draw, batch: int, queries: int, keys: int, starts: bool = True) -> Array | None:
+    """A mask of any form, or none."""
+    if draw.chance(0.3):
+        return None
+    if draw.chance(0.4):
+        return _key_limits(draw, batch, starts)
+    return _key_mask(draw, batch, draw.pick([0, queries]), keys)
+
+
 def _options(draw: Draw, **choices: list[Any]) -> dict[str, Any]:
     return {name: draw.pick(values) for name, values in choices.items() if draw.chance(0.4)}
+
+
+def _attributes(draw: Draw, heads: int) -> dict[str, Any]:
+    values = [-10000.0, -100.0, float(np.finfo(np.float32).min)]
+    return {
+        "num_heads": heads,
+        **_options(draw, unidirectional=[0, 1], scale=[0.5, 1.0], mask_filter_value=values),
+    }
 
 
 def _attention(draw: Draw) -> NodeDraft:
     batch, length, inner = draw.rank(1, 2), draw.rank(1, 6), draw.rank(1, 9)
     heads, size = draw.rank(1, 3), draw.rank(1, 4)
     hidden = values = heads * size
-    attributes: dict[str, Any] = {"num_heads": heads, **_options(draw, unidirectional=[0, 1], scale=[0.5, 1.0])}
-    if draw.chance(0.3):
+    attributes = _attributes(draw, heads)
+    present = draw.chance(0.4)
+    past = present and draw.chance(0.7)
+    steps = draw.rank(0, 3) if past else 0
+    if draw.chance(0.3) and not present:
         values = heads * draw.rank(1, 4)
         attributes["qkv_hidden_sizes"] = [hidden, hidden, values]
     total = 2 * hidden + values
-    inputs: list[Array | None] = [draw.array((batch, length, inner)), draw.array((inner, total))]
-    inputs.append(draw.array((total,)))
-    if draw.chance(0.6):
-        shown = draw.pick([0, 0, length])
-        inputs.append(_given(draw, _key_mask(draw, batch, shown, length)))
-        inputs.append(None)
-        inputs.append(_given(draw, draw.array((draw.pick([1, batch]), draw.pick([1, heads]), length, length))))
-        attributes |= _options(draw, mask_filter_value=[-10000.0, -100.0])
-    return NodeDraft(inputs, attributes, constant=frozenset({1, 2}))
+    inputs: list[Array | None] = [
+        draw.array((batch, length, inner)),
+        draw.array((inner, total)),
+        draw.array((total,)),
+        _any_mask(draw, batch, length, steps + length),
+        draw.array((2, batch, heads, steps, size)) if past else None,
+    ]
+    if not past and draw.chance():
+        inputs.append(draw.array((draw.pick([1, batch]), draw.pick([1, heads]), length, length)))
+    return NodeDraft(inputs, attributes, 1 + present, constant=frozenset({1, 2}), tolerance=_ROUNDED)
+
+
+def _q_attention(draw: Draw) -> NodeDraft:
+    batch, length, inner = draw.rank(1, 2), draw.rank(1, 6), draw.rank(1, 9)
+    heads, size = draw.rank(1, 3), 2 * draw.rank(1, 2)
+    hidden, kind = heads * size, draw.pick(_EIGHT_BITS)
+    present = draw.chance(0.4)
+    past = present and draw.chance(0.7)
+    steps = draw.rank(0, 3) if past else 0
+    columns = draw.pick([(), (3 * hidden,)])
+    inputs: list[Array | None] = [
+        draw.whole((batch, length, inner), "uint8"),
+        draw.whole((inner, 3 * hidden), kind),
+        draw.array((3 * hidden,)),
+        scale_of(draw),
+        draw.array(columns, "float32", 0.001, 0.01),
+        _any_mask(draw, batch, length, steps + length),
+        zero_of(draw, "uint8"),
+        np.zeros(columns, kind) if columns else zero_of(draw, kind),
+        draw.array((2, batch, heads, steps, size)) if past else None,
+    ]
+    attributes = _attributes(draw, heads)
+    return NodeDraft(inputs, attributes, 1 + present, constant=frozenset({1, 2, 3, 4, 6, 7}), tolerance=_ROUNDED)
 
 
 def _multi_head(draw: Draw) -> NodeDraft:
     batch, queries, keys = draw.rank(1, 2), draw.rank(1, 6), draw.rank(1, 6)
     heads, size = draw.rank(1, 3), draw.rank(1, 4)
-    hidden, values = heads * size, heads * (size if draw.chance() else draw.rank(1, 4))
-    inputs: list[Array | None] = [
-        draw.array((batch, queries, hidden)), draw.array((batch, keys, hidden)), draw.array((batch, keys, values))
-    ]  # fmt: skip
+    present = draw.chance(0.5)
+    past = present and draw.chance(0.7)
+    steps, width = draw.rank(0, 3) if past else 0, size if past or draw.chance() else draw.rank(1, 4)
+    apart = not past and draw.chance(0.2)  # heads of keys and values in a dimension of their own
+    sizes = [(batch, heads, keys, size), (batch, heads, keys, width if not apart else size)]
+    shapes = sizes if apart else [(a, c, b * d) for a, b, c, d in sizes]
+    hidden, values = heads * size, heads * sizes[1][3]
+    inputs: list[Array | None] = [draw.array(shape) for shape in [(batch, queries, hidden), *shapes]]
     inputs.append(_given(draw, draw.array((2 * hidden + values,))))
-    if draw.chance(0.6):
-        inputs.append(_given(draw, _key_mask(draw, batch, draw.pick([0, 0, queries]), keys)))
-        inputs.append(_given(draw, draw.array((draw.pick([1, batch]), draw.pick([1, heads]), queries, keys))))
-    attributes = {"num_heads": heads, **_options(draw, unidirectional=[0, 1], scale=[0.5, 1.0])}
-    return NodeDraft(inputs, attributes, constant=frozenset({3}))
+    total = steps + keys
+    inputs.append(_any_mask(draw, batch, queries, total, starts=False))
+    inputs.append(_given(draw, draw.array((draw.pick([1, batch]), draw.pick([1, heads]), queries, total)), 0.3))
+    if past:
+        inputs += [draw.array((batch, heads, steps, size)) for _ in range(2)]
+    attributes = _attributes(draw, heads)
+    return NodeDraft(inputs, attributes, 3 if present else 1, constant=frozenset({3}), tolerance=_ROUNDED)
 
 
 FUSED: Mapping[str, Drafter] = {
@@ -255,6 +317,7 @@ FUSED: Mapping[str, Drafter] = {
     "FusedGemm": _fused_gemm,
     "FusedMatMul": _fused_matmul,
     "MultiHeadAttention": _multi_head,
+    "QAttention": _q_attention,
     "QGemm": _q_gemm,
 }
 """Operators of ONNX Runtime's own domain, whose schemas the package `onnx` lacks."""

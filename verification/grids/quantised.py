@@ -150,14 +150,13 @@ def _of_two(draw: Draw) -> NodeDraft:
 
 def _q_softmax(draw: Draw) -> NodeDraft:
     dtype, rank = draw.pick(_EIGHT_BITS), draw.rank(1, 4)
-    x = draw.whole(draw.shape(rank, empty=False), dtype)
-    zero = np.asarray(-128 if dtype == "int8" else 0, dtype)
-    result = [np.asarray(draw.pick([1 / 256, 1 / 128]), np.float32), zero]
-    axis = draw.pick([-1, rank - 1, 0])
-    opset = 13 if axis == 0 else draw.pick([12, 13])
-    return NodeDraft(
-        [x, scale_of(draw), zero, *result], {"axis": axis, "opset": opset}, constant=frozenset(range(1, 5))
-    )
+    shape = draw.shape(rank)
+    x = draw.whole(shape, dtype) if draw.chance(0.7) else draw.array(shape, dtype, 0, 3)
+    scale, made = draw.pick([1e-4, 0.02, 0.1, 1.0, 5.0]), draw.pick([1 / 256, 1 / 255, 0.003, 0.01, 0.3, 1.5])
+    zero = np.asarray(draw.pick([-128, -3, 0] if dtype == "int8" else [0, 4]), dtype)
+    inputs: list[Array | None] = [x, np.asarray(scale, np.float32), zero, np.asarray(made, np.float32), zero]
+    attributes = {"axis": draw.rank(-rank, rank - 1), "opset": draw.pick([11, 13])}
+    return NodeDraft(inputs, attributes, constant=frozenset(range(1, 5)))
 
 
 def _q_concat(draw: Draw) -> NodeDraft:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from onnx import NodeProto, helper
+from onnx import NodeProto, TensorProto, helper
 
 from vdla.compiler.graph.onnx.foreign import ForeignOperator
+from vdla.compiler.graph.onnx.microsoft_attention import ATTENTION
 from vdla.compiler.graph.onnx.old_node import OldNode, Upgrade
 
 # --- quantised operators --------------------------------------------------------------------------
@@ -54,11 +55,52 @@ def _of_one(op: str, **defaults: float) -> Upgrade:
 
 
 def _q_softmax(old: OldNode) -> list[NodeProto]:
+    """The exponentials of a table, by their distance from the largest number, over their sum.
+
+    ONNX Runtime's steps and types, since near half a step the last bit of a sum decides. Results
+    have the scale 1 / floor(1 / Y_scale).
+    """
+    axes, steps = _softmax_axes(old), old.dtype(old.input(0))
+    x = old.value("Cast", [old.input(0)], to=TensorProto.INT32)
+    below = old.value("Sub", [old.value("ReduceMax", [x, axes]), x])
+    powers = old.value("Gather", [_powers(old, axes), below], axis=0)
+    sums = old.value("ReduceSum", [powers, axes])
+    one = old.constant(np.array(1, np.float32), "one")
+    factor = old.value("Floor", [old.value("Div", [one, old.input(3)])])
+    wide = [old.value("Cast", [name], to=TensorProto.DOUBLE) for name in (powers, factor, sums)]
+    share = old.value("Div", [old.value("Mul", wide[:2]), wide[2]])
+    zero = old.value("Cast", [old.input(4)], to=TensorProto.DOUBLE) if old.input(4) else ""
+    level = old.value("Round", [share])
+    level = old.value("Add", [level, zero]) if zero else level
+    limits = np.iinfo(steps)
+    ends = [old.constant(np.array(end, np.float64), "end") for end in (limits.min, limits.max)]
+    old.attributes.clear()
+    old.set("to", helper.np_dtype_to_tensor_dtype(steps))
+    return old.final("Cast", [old.value("Clip", [level, *ends])])
+
+
+def _softmax_axes(old: OldNode) -> str:
+    """The axes that are normalised together: up to opset 12 all from `axis` on."""
     axis, opset = old.take("axis", -1), old.take("opset", 13)
+    if opset >= 13 or axis == -1:
+        return old.integers([axis], "axes")
     rank = old.rank(old.input(0))
-    if opset < 13 and axis != -1 and (rank is None or axis % rank != rank - 1):
-        raise old.refuse(f"normalise the last axis where opset is below 13, got axis = {axis}")
-    return _quantised(old, old.value("Softmax", [_dequantised(old, 0)], axis=axis), 3, 0)
+    if rank is None or not -rank <= axis < rank:
+        raise old.refuse(f"have an axis of its input where opset is below 13, got axis = {axis} of rank {rank}")
+    return old.integers(range(axis % rank, rank), "axes")
+
+
+def _powers(old: OldNode, axes: str) -> str:
+    """The exponentials of 0 to -255 times X_scale, times a number that keeps their sum finite."""
+    count = old.value("ReduceProd", [old.value("Gather", [old.value("Shape", [old.input(0)]), axes])], keepdims=0)
+    most = old.constant(np.array(np.finfo(np.float32).max, np.float32), "most")
+    bits = old.value("Log", [old.value("Div", [most, old.value("Cast", [count], to=TensorProto.FLOAT)])])
+    wide, scale = (old.value("Cast", [name], to=TensorProto.DOUBLE) for name in (bits, old.input(1)))
+    zero, spare = (old.constant(np.array(value, np.float64), "number") for value in (0, 5))
+    shift = old.value("Div", [old.value("Max", [old.value("Sub", [wide, spare]), zero]), scale])
+    places = old.constant(-np.arange(256.0), "places")
+    exponents = old.value("Mul", [old.value("Add", [places, shift]), scale])
+    return old.value("Cast", [old.value("Exp", [exponents])], to=TensorProto.FLOAT)
 
 
 def _q_concat(old: OldNode) -> list[NodeProto]:
@@ -297,79 +339,10 @@ def _embed_layer_normalization(old: OldNode) -> list[NodeProto]:
     return old.final("LayerNormalization", [total, gamma, beta], outputs[:1])
 
 
-# --- attention ------------------------------------------------------------------------------------
-
-
-def _attention(old: OldNode) -> list[NodeProto]:
-    """Queries, keys and values of one product, then ONNX's Attention."""
-    _refuse_states(old, (4, 6))
-    if old.take("do_rotary", 0):
-        raise old.refuse("not rotate, got do_rotary = 1")
-    total = old.value("MatMul", [old.input(0), old.input(1)])
-    total = old.value("Add", [total, old.input(2)]) if old.input(2) else total
-    sizes = old.take("qkv_hidden_sizes")
-    return _attended(old, _three(old, total, sizes), old.input(3), old.input(5))
-
-
-def _multi_head_attention(old: OldNode) -> list[NodeProto]:
-    _refuse_states(old, (6, 7))
-    if not old.input(1) or not old.input(2):
-        raise old.refuse("have queries, keys and values of their own, got packed ones")
-    operands = [old.input(place) for place in range(3)]
-    if any(old.rank(name) not in (3, None) for name in operands):
-        raise old.refuse(f"have operands of 3 dimensions, got {[old.rank(name) for name in operands]}")
-    if old.input(3):
-        extents = [(old.extents(name) or [None])[-1] for name in operands]
-        sizes = [extents[0], extents[0], extents[2]] if None not in extents else None
-        parts = _three(old, old.input(3), sizes)
-        operands = [old.value("Add", pair) for pair in zip(operands, parts, strict=True)]
-    return _attended(old, operands, old.input(4), old.input(5))
-
-
-def _refuse_states(old: OldNode, places: tuple[int, ...]) -> None:
-    if any(map(old.input, places)) or any(old.node.output[1:]):
-        raise old.refuse("have no past or present keys and values")
-
-
-def _three(old: OldNode, value: str, sizes: list[int] | None) -> list[str]:
-    names = [old.fresh(f"part{i}_") for i in range(3)]
-    if sizes:
-        old.made.append(helper.make_node("Split", [value, old.integers(sizes, "sizes")], names, axis=-1))
-    else:
-        old.made.append(helper.make_node("Split", [value], names, axis=-1, num_outputs=3))
-    return names
-
-
-def _attended(old: OldNode, operands: list[str], mask: str, bias: str) -> list[NodeProto]:
-    heads, causal, scale = old.take("num_heads"), old.take("unidirectional", 0), old.take("scale", 0.0)
-    masked = old.take("mask_filter_value", -10000.0)
-    old.attributes.clear()
-    added = [_mask(old, mask, masked)] if mask else []
-    added += [bias] if bias else []
-    total = old.value("Add", added) if len(added) == 2 else (added or [""])[0]
-    for name, value in {"q_num_heads": heads, "kv_num_heads": heads, "is_causal": causal}.items():
-        old.set(name, value)
-    if scale:
-        old.set("scale", scale)
-    return old.final("Attention", _given([*operands, total]), old.node.output[:1])
-
-
-def _mask(old: OldNode, mask: str, masked: float) -> str:
-    """The addend of a mask of [batch, keys] or [batch, queries, keys]: 0 where it is not 0."""
-    axes = {2: [1, 2], 3: [1]}.get(old.rank(mask) or 0)
-    if axes is None:
-        raise old.refuse(f"have a mask of [batch, keys] or [batch, queries, keys], got rank {old.rank(mask)}")
-    shown = old.value("Cast", [old.value("Unsqueeze", [mask, old.integers(axes, "axes")])], to=9)
-    limits = [old.scalar_like(value, old.input(0)) for value in (0, masked)]
-    return old.value("Where", [shown, *limits])
-
-
 _ONE = "X X_scale X_zero_point? Y_scale Y_zero_point?"
 _TWO = "A A_scale A_zero_point? B B_scale B_zero_point? C_scale C_zero_point?"
 _TABLE: Mapping[str, ForeignOperator] = {
-    "Attention": ForeignOperator(
-        _attention, "input weights bias? mask_index? past? attention_bias? past_sequence_length?", "num_heads"
-    ),
+    **ATTENTION,
     "BiasGelu": ForeignOperator(_gelu("none"), "A B"),
     "DequantizeLinear": ForeignOperator(_as_onnx, "x x_scale x_zero_point?"),
     "DynamicQuantizeMatMul": ForeignOperator(_dynamic_quantize_matmul, "A B b_scale b_zero_point? bias?"),
@@ -391,11 +364,6 @@ _TABLE: Mapping[str, ForeignOperator] = {
         _matmul_integer_to_float, "A B a_scale b_scale a_zero_point? b_zero_point? bias?"
     ),
     "MatMulNBits": ForeignOperator(_matmul_n_bits, "A B scales zero_points? g_idx? bias?", "K N block_size"),
-    "MultiHeadAttention": ForeignOperator(
-        _multi_head_attention,
-        "query key? value? bias? key_padding_mask? attention_bias? past_key? past_value? ...",
-        "num_heads",
-    ),
     "QGemm": ForeignOperator(_q_gemm, "A a_scale a_zero_point? B b_scale b_zero_point? C? y_scale? y_zero_point?"),
     "QLinearAdd": ForeignOperator(_of_two("Add"), _TWO),
     "QLinearAveragePool": ForeignOperator(_q_average_pool, _ONE),

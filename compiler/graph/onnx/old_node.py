@@ -68,6 +68,14 @@ class OldNode:
         dims = self.types[name].tensor_type.shape.dim
         return [int(dim.dim_value) if dim.HasField("dim_value") else None for dim in dims]
 
+    def dimension(self, name: str, axis: int) -> int | str | None:
+        """An extent of a value, its symbol where it has one; None if it is unknown."""
+        kind = self.types.get(name)
+        if self.rank(name) is None or kind is None or axis >= len(kind.tensor_type.shape.dim):
+            return None
+        dim = kind.tensor_type.shape.dim[axis]
+        return int(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or None
+
     def dtype(self, name: str) -> np.dtype[Any]:
         """The element type of a value."""
         kind = self.types.get(name)
@@ -99,6 +107,14 @@ class OldNode:
     def integers(self, values: Iterable[int], what: str) -> str:
         """A new constant of 64-bit integers."""
         return self.constant(np.array(list(values), np.int64), what)
+
+    def index(self, value: int) -> str:
+        """A new constant of one 64-bit integer without dimensions."""
+        return self.constant(np.array(value, np.int64), "index")
+
+    def extent(self, name: str, axis: int) -> str:
+        """A vector of one element, an extent of a value."""
+        return self.value("Shape", [name], start=axis, end=axis + 1)
 
     def value(self, op: str, inputs: Iterable[str], **attributes: Any) -> str:  # noqa: ANN401
         """The result of a new node."""

@@ -28,10 +28,11 @@ _FOREIGN = {
     "com.amd.quark": "Operators of AMD Quark (`com.amd.quark`)",
 }
 _REMARKS = {
-    "Attention": "without past keys and values",
+    "Attention": "without rotation and buffers shared by past and present",
     "DynamicQuantizeLSTM": "its data stay float32",
     "MatMulNBits": "4 and 8 bits, without g_idx",
-    "MultiHeadAttention": "with queries, keys and values of three dimensions, without past ones",
+    "MultiHeadAttention": "without buffers shared by past and present",
+    "QAttention": "without rotation and buffers shared by past and present",
     "QLinearAveragePool": "channels before the image",
     "QLinearGlobalAveragePool": "channels before the image",
     "Quant": "on integers up to 8 bits, half to even; else float32",

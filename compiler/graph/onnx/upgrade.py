@@ -19,6 +19,7 @@ from onnx import (
     checker,
     defs,
     helper,
+    numpy_helper,
     shape_inference,
 )
 
@@ -26,7 +27,7 @@ from vdla.compiler.graph.graph import OPSET, Array
 from vdla.compiler.graph.onnx.errors import OnnxError
 from vdla.compiler.graph.onnx.infer import has_short_vectors
 from vdla.compiler.graph.onnx.inline import inlined
-from vdla.compiler.graph.onnx.load import LoadedModel
+from vdla.compiler.graph.onnx.load import LARGE, LoadedModel
 from vdla.compiler.graph.onnx.old_node import OldNode
 from vdla.compiler.graph.onnx.structure import check_nodes
 from vdla.compiler.graph.onnx.upgrades import UPGRADES
@@ -129,6 +130,22 @@ def _constant_values(nodes: Iterable[NodeProto]) -> dict[str, Array]:
     return {node.output[0]: array_of(node.attribute[0].t) for node in constants if node.attribute[0].HasField("t")}
 
 
+def _result_types(
+    node: NodeProto, types: Mapping[str, TypeProto], constants: Mapping[str, Array]
+) -> dict[str, TypeProto]:
+    """The types of the results of a node of `OPSET`; none where they do not follow."""
+    inputs = {name: types[name] for name in node.input if name in types}
+    small = {name: constants[name] for name in node.input if name in constants and constants[name].size <= LARGE}
+    data = {name: numpy_helper.from_array(value, name) for name, value in small.items()}
+    opsets = [helper.make_opsetid("", OPSET)]
+    try:
+        schema = defs.get_schema(node.op_type, OPSET, node.domain)
+        made = shape_inference.infer_node_outputs(schema, node, inputs, data, opset_imports=opsets)
+    except (defs.SchemaError, shape_inference.InferenceError, checker.ValidationError, RuntimeError, ValueError):
+        return {}
+    return {name: kind for name, kind in made.items() if name}
+
+
 class _Upgrader:
     def __init__(
         self, functions: _Functions, types: Mapping[str, TypeProto], constants: Mapping[str, Array] | None = None
@@ -166,11 +183,17 @@ class _Upgrader:
         self.domains.add(domain)
         name = f"{domain}.{node.op_type}" if domain else node.op_type
         node = without_empty_options(node, self.types)
-        upgrades = UPGRADES.get(name, {})
-        if not upgrades:
-            return [node]
-        upgrade = upgrades.get(_since(node.op_type, domain, versions.get(domain, 1)))
-        return [node] if upgrade is None else upgrade(OldNode(node, self.types, self.constants))
+        upgrade = UPGRADES.get(name, {}).get(_since(node.op_type, domain, versions.get(domain, 1)))
+        made = [node] if upgrade is None else upgrade(OldNode(node, self.types, self.constants))
+        if not self.types.keys() >= set(filter(None, node.output)):  # those behind an operator without a schema
+            self._learn(made)
+        return made
+
+    def _learn(self, nodes: Iterable[NodeProto]) -> None:
+        """The types of the results of new nodes, as far as they follow from known ones."""
+        for node in nodes:
+            self.types |= _constant_types([node]) or _result_types(node, self.types, self.constants)
+            self.constants |= _constant_values([node])
 
 
 @cache

@@ -120,6 +120,28 @@ def test_quantised_operators_are_those_of_onnx_runtime_within_one_step(case):
     assert np.abs(got.astype(int) - expected.astype(int)).max() <= 1
 
 
+SOFTMAX = {
+    # The last bit of a sum decides about half a step; 1 / Y_scale is no whole number.
+    "near half a step": (q("uint8", 400, 6) % 5, 1e-4, 0.3, {"axis": -1, "opset": 13}),
+    "long": (q("int8", 2, 20000), 0.3, 0.003, {"axis": -1, "opset": 13}),
+    "one": (q("uint8", 9, 1), 5.0, 1 / 255, {"axis": -1, "opset": 13}),
+    "coarse": (q("int8", 4, 3), 0.05, 1.5, {"axis": 0, "opset": 13}),
+    "several axes": (q("int8", 3, 7, 5), 0.02, 1 / 255, {"axis": -2, "opset": 12}),
+    "all axes": (q("uint8", 3, 7, 5), 0.02, 0.01, {"axis": 0, "opset": 11}),
+    "none": (q("uint8", 3, 0), 0.02, 0.01, {"axis": 1, "opset": 13}),
+}
+
+
+@pytest.mark.parametrize("case", SOFTMAX)
+def test_a_quantised_softmax_is_that_of_onnx_runtime_to_the_bit(case):
+    x, scale, result, attributes = SOFTMAX[case]
+    zeros = z(7, x.dtype), z(np.iinfo(x.dtype).min, x.dtype)
+    inputs = [x, np.float32([scale]).reshape(()), zeros[0], np.float32([result]).reshape(()), zeros[1]]
+    (got,), (expected,) = compared("QLinearSoftmax", inputs, (0,), **attributes)
+    np.testing.assert_array_equal(got, expected)
+    assert got.dtype == expected.dtype
+
+
 # A Softmax, and a weight with a zero point, stay float.
 STAY_FLOAT = ("Softmax", "transB=0 1 ", "transB=1 1 ")
 ON_INTEGERS = [case for case in QUANTISED if not any(part in case for part in STAY_FLOAT)]
