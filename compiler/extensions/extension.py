@@ -45,7 +45,12 @@ _COMMON = tuple(f.name for f in FORMATS[Opcode.GEMM])  # fields that every compu
 _MNEMONICS = tuple(cls.__name__.lower() for cls in CLASSES.values())
 CPU_SCOPES = ("memory", "immediate", "condition")
 """Where the operands of an instruction of a CPU lie."""
-_NAME_RULE = f"name must be a lower-case identifier other than {', '.join(_MNEMONICS)}"
+NAME_RULE = f"name must be a lower-case identifier other than {', '.join(_MNEMONICS)}"
+
+
+def is_name(name: object) -> bool:
+    """Whether an instruction of an extension can have this name."""
+    return isinstance(name, str) and name.isidentifier() and name == name.lower() and name not in _MNEMONICS
 
 
 @checked_keywords(ExtensionError)
@@ -116,8 +121,8 @@ class Extension:
         return f"{self.place}: extension {self.name}"
 
     def _check_name(self) -> None:
-        if not isinstance(self.name, str) or not self.name.isidentifier() or self.name != self.name.lower():
-            raise ExtensionError(f"{self.place}: extension: {_NAME_RULE}, got {self.name!r}")
+        if not is_name(self.name) and self.name not in _MNEMONICS:  # those of the machine's own are checked later
+            raise ExtensionError(f"{self.place}: extension: {NAME_RULE}, got {self.name!r}")
         if not isinstance(self.doc, str) or not self.doc.strip():
             raise ExtensionError(
                 f"{self._where}: doc must say in a sentence what the instruction does, got {self.doc!r}"
@@ -200,7 +205,7 @@ class Extension:
         `unit` is the name of its declaration, by default that of the instruction alone.
         """
         if self.name in _MNEMONICS:
-            raise ExtensionError(f"{self.place}: extension: {_NAME_RULE}, got {self.name!r}")
+            raise ExtensionError(f"{self.place}: extension: {NAME_RULE}, got {self.name!r}")
         made = self.described(config, unit or self.name)
         if unit is None:
             check_datapath(config, PlugInUnit((made,)))
@@ -233,7 +238,16 @@ class Extension:
             place=self.place,
             datapath=read_datapath(self._where, self.place, self.datapath, self.output),
         )
+        self._require_used(plug_in)
         return replace(plug_in, kernel=self._step(config, plug_in, operands))
+
+    def _require_used(self, plug_in: PlugIn) -> None:
+        """Each field changes what a step computes or how long it takes."""
+        used = (*self.scopes, *plug_in.interval.names, *plug_in.latency.names)
+        for declared in self.fields:
+            if declared.name not in used:
+                rule = f"field {declared.name} must be an operand in scope immediate, or part of interval or latency"
+                raise ExtensionError(f"{self._where}: {rule}, got neither; remove it")
 
     def _skips_zeros(self, operands: StepOperands) -> bool:
         """Whether an input of zeros adds nothing to a sum."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What slang says of the SystemVerilog of a datapath, where its package pyslang is installed.
 
-The module is read alone with the package of its machine, in milliseconds: language errors first,
-then the ports, then latches and second drivers. Verilator, which builds it, sees further faults.
+The module is read with the package of its machine and the modules that it uses, in milliseconds:
+errors of the language first, then ports, then latches and second drivers. Verilator, which builds
+it, sees further faults.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
+from typing import Any
+
+from vdla.hardware.generate.rtl_files import EXTENSION_FOLDER, FOLDER, PACKAGE, needed_files
 
 _FAULTS = {
     "InferredLatch": ("LATCH", "datapath must have no latch", "assign it on every path"),
@@ -62,18 +66,17 @@ def _read(text: str, module: str, package: str) -> ReadSource:
     from pyslang import analysis, ast, syntax
 
     manager, compilation = pyslang.SourceManager(), ast.Compilation()
-    trees = [
-        syntax.SyntaxTree.fromText(source, manager, name=name, path=name)
-        for name, source in (("package", package), (module, text))
-    ]
+    sources = {PACKAGE: package, **_modules_named(text), module: text}
+    trees = [syntax.SyntaxTree.fromText(source, manager, name=name, path=name) for name, source in sources.items()]
     engine = pyslang.DiagnosticEngine(manager)
 
-    def faults(diagnostics: object) -> Iterator[SourceFault]:
-        for one in diagnostics:  # type: ignore[attr-defined]  # pyslang has no types
-            if manager.getFileName(one.location) == module:
-                yield from _fault(text, one, manager.getLineNumber(one.location), engine.formatMessage(one))
+    def faults(diagnostics: Any) -> Iterator[SourceFault]:  # noqa: ANN401  pyslang has no types
+        for diagnostic in diagnostics:
+            if manager.getFileName(diagnostic.location) == module:
+                line = manager.getLineNumber(diagnostic.location)
+                yield from _fault(text, diagnostic, line, engine.formatMessage(diagnostic))
 
-    wrong = tuple(faults(trees[1].diagnostics))
+    wrong = tuple(faults(trees[-1].diagnostics))
     if wrong:
         return ReadSource(wrong, (), ())
     for tree in trees:
@@ -89,17 +92,36 @@ def _read(text: str, module: str, package: str) -> ReadSource:
     return ReadSource((), tuple(faults(manager_of_drivers.getDiagnostics())), ports)
 
 
-def _fault(text: str, diagnostic: object, line: int, message: str) -> Iterator[SourceFault]:
+def _modules_named(text: str) -> dict[str, str]:
+    """The files of the machine's modules that a datapath uses, by name."""
+    named = {
+        FOLDER / home / f"{name}.sv" for name in re.findall(r"\bvdla_\w+", text) for home in ("", EXTENSION_FOLDER)
+    }
+    files = needed_files(*(path for path in named if path.name != PACKAGE and path.exists()))
+    return {path.name: path.read_text(encoding="utf-8") for path in files}
+
+
+def _is_of_any_row(source: str, message: str) -> bool:
+    """Whether the source has the variable of a message with an index more, which is a signal: slang
+    takes all of its elements as written, of which each lane may write its own.
+    """
+    name = re.search(r"'(\w+)((?:\[[^\]]*\])*)'", message)
+    at = name and re.match(rf"{name[1]}((?:\s*\[[^\]]*\])*)", source)
+    return bool(name and at and at[1].count("[") > name[2].count("["))
+
+
+def _fault(text: str, diagnostic: Any, line: int, message: str) -> Iterator[SourceFault]:  # noqa: ANN401  as above
     """An error, or a warning that names wrong hardware and is not waived."""
     source = text.splitlines()[line - 1].strip()
     source = source if len(source) <= _LONGEST else source[: _LONGEST - 3] + "..."
-    code = str(diagnostic.code).removeprefix("DiagCode(").removesuffix(")")  # type: ignore[attr-defined]
+    code = str(diagnostic.code).removeprefix("DiagCode(").removesuffix(")")
     said = f"`{source}` ({message})"
     if code in _FAULTS:
         name, rule, remedy = _FAULTS[code]
-        if not _is_waived(text, line, name):
+        of_any_row = name == "MULTIDRIVEN" and _is_of_any_row(text[diagnostic.location.offset :], message)
+        if not of_any_row and not _is_waived(text, line, name):
             yield SourceFault(line, rule, said, f"{remedy}, or waive it with // verilator lint_off {name}")
-    elif diagnostic.isError():  # type: ignore[attr-defined]
+    elif diagnostic.isError():
         yield SourceFault(line, _SYNTAX, said)
 
 

@@ -95,7 +95,7 @@ def test_slang_knows_dimensions_of_other_names():
 
 
 def test_a_field_must_not_have_the_name_of_a_port():
-    wrong = replace(distance(1)(TINY), fields=[PlugInField("begin", 4, "A field.")])
+    wrong = replace(distance(1)(TINY), fields=[PlugInField("begin", 4, "A field.")], latency="1 + begin")
     with pytest.raises(ExtensionError) as failure:
         wrong.plug_in(TINY)
     rule = "a field of an extension with a datapath must not have the name of a port"

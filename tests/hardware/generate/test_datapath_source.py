@@ -82,6 +82,22 @@ def test_a_second_process_is_a_second_driver(tmp_path):
     assert str(failure.value).endswith(f"leaky.sv:23: extension leaky: {SECOND} `{line}` {said}{IN_ONE_PLACE}")
 
 
+def test_lanes_that_write_their_elements_of_any_row_are_accepted(tmp_path):
+    rows = "logic [OutBits-1:0] rows[4][BlockOut]; for (genvar o = 0; o < BlockOut; o++) begin : gen_lane "
+    rows += "always_ff @(posedge clk_i) rows[x_i[0][o][1:0]][o] <= x_i[0][o]; end"
+    assert loaded(tmp_path, TEXT.replace(OUTPUT, f"{OUTPUT} {rows}")).stage.name == "leaky"
+    whole = rows.replace("[x_i[0][o][1:0]][o] <=", " <= rows; //")
+    with pytest.raises(ExtensionError, match=r"each bit must have one driver, got .* 'rows' driven by"):
+        loaded(tmp_path, TEXT.replace(OUTPUT, f"{OUTPUT} {whole}\n end"))
+
+
+def test_a_module_of_the_machine_is_known(tmp_path):
+    part = "vdla_delay #(.Bits($bits(x_i))) u_delay (.clk_i, .data_i(x_i), .data_o(result_o));"
+    assert loaded(tmp_path, TEXT.replace(OUTPUT, part)).stage.name == "leaky"
+    with pytest.raises(ExtensionError, match=r"got `vdla_delay .* \(port 'datum_i' does not exist in 'vdla_delay'"):
+        loaded(tmp_path, TEXT.replace(OUTPUT, part.replace(".data_i", ".datum_i")))
+
+
 @pytest.mark.parametrize("waiver", ["// verilator lint_off LATCH\n", "/* verilator lint_off LATCH */"])
 def test_a_waived_fault_is_accepted_up_to_the_end_of_the_waiver(tmp_path, waiver):
     line = "always_comb if (x_i[0][0][0]) result_o = stages[1];"
