@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from vdla.compiler import ir, te
@@ -53,7 +54,7 @@ def is_name(name: object) -> bool:
     return isinstance(name, str) and name.isidentifier() and name == name.lower() and name not in _MNEMONICS
 
 
-@checked_keywords(ExtensionError)
+@checked_keywords(ExtensionError, caller)
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Extension:
     """An instruction to add to a machine.
@@ -115,6 +116,7 @@ class Extension:
         self._check_fields()
         self._check_target()
         self._check_behaviour()
+        self._check_program()
 
     @property
     def _where(self) -> str:
@@ -192,6 +194,17 @@ class Extension:
                 raise ExtensionError(f"{self._where}: updates must be of class vdla.State, got {state!r}")
             single_stage(self._where, f"update of {state.name}", tensor)
         check_behaviour(self._where, self.behaviour)
+
+    def _check_program(self) -> None:
+        if self.program is None or callable(self.program):
+            return
+        if Path(self.program).suffix != ".py" or not self.beside(self.program).is_file():
+            rule = "program must be a function, or a readable file that ends in .py"
+            raise ExtensionError(f"{self._where}: {rule}, got {self.program}")
+
+    def beside(self, path: str | PathLike[str]) -> Path:
+        """The path of a file that the declaration names, from the folder of the user's file."""
+        return Path(self.place.rpartition(":")[0]).parent / path
 
     @property
     def behaviour(self) -> ir.Function:

@@ -99,11 +99,11 @@ def test_a_field_must_not_have_the_name_of_a_port():
     with pytest.raises(ExtensionError) as failure:
         wrong.plug_in(TINY)
     rule = "a field of an extension with a datapath must not have the name of a port"
-    assert str(failure.value) == f"extension distance: {rule}, got begin"
+    assert str(failure.value).partition(": ")[2] == f"extension distance: {rule}, got begin"
 
 
 def test_a_latency_of_fields_that_the_datapath_does_not_see_is_refused():
     with pytest.raises(ExtensionError) as failure:
         replace(distance(1)(TINY), latency="1 + loop0").plug_in(TINY)
     rule = "with a datapath, latency must be a constant or a formula of the extension's own fields"
-    assert str(failure.value) == f"extension distance: {rule}, got 1 + loop0, which has loop0"
+    assert str(failure.value).partition(": ")[2] == f"extension distance: {rule}, got 1 + loop0, which has loop0"
