@@ -116,7 +116,6 @@ class Extension:
         self._check_fields()
         self._check_target()
         self._check_behaviour()
-        self._check_program()
 
     @property
     def _where(self) -> str:
@@ -194,13 +193,6 @@ class Extension:
                 raise ExtensionError(f"{self._where}: updates must be of class vdla.State, got {state!r}")
             single_stage(self._where, f"update of {state.name}", tensor)
         check_behaviour(self._where, self.behaviour)
-
-    def _check_program(self) -> None:
-        if self.program is None or callable(self.program):
-            return
-        if Path(self.program).suffix != ".py" or not self.beside(self.program).is_file():
-            rule = "program must be a function, or a readable file that ends in .py"
-            raise ExtensionError(f"{self._where}: {rule}, got {self.program}")
 
     def beside(self, path: str | PathLike[str]) -> Path:
         """The path of a file that the declaration names, from the folder of the user's file."""

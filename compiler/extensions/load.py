@@ -195,9 +195,12 @@ def program_of(extension: Extension) -> Callable[[Any, Config], Any] | None:
 def _in_file(extension: Extension, given: Path) -> Callable[[Any, Config], Any]:
     """The function `program` of a file beside the user's."""
     path = extension.beside(given)
+    where = f"{extension.place}: extension {extension.name}"
+    if path.suffix != ".py" or not path.is_file():
+        rule = "program must be a function, or a readable file that ends in .py"
+        raise ExtensionError(f"{where}: {rule}, got {given}")
     program = getattr(_guarded(_module, path), "program", None)
     if not callable(program):
-        where = f"{extension.place}: extension {extension.name}"
         raise ExtensionError(f"{where}: file {given} must have a function program(layer, config), got none")
     return cast("Callable[[Any, Config], Any]", program)
 

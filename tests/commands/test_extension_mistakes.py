@@ -121,7 +121,7 @@ MISTAKES = [
     # Files beside the declaration, other extensions, files that need one.
     Mistake(PY, '"distance.sv"', '"distanc.sv"', "distance.py:28: extension distance: datapath must be SystemVerilog text, or a readable file that ends in .sv, got distanc.sv (FileNotFoundError)"),
     Mistake(PY, '"distance.sv"', '"distance.v"', "distance.py:28: extension distance: datapath must be SystemVerilog text, or a readable file that ends in .sv, got 'distance.v'"),
-    Mistake(LUT, "latency=2,", 'program="layers.py",', "lut.py:18: extension lut: program must be a function, or a readable file that ends in .py, got layers.py"),
+    Mistake(LUT, "latency=2,", 'program="layers.py",', "lut.py:18: extension lut: program must be a function, or a readable file that ends in .py, got layers.py", "evaluate lut.py --layers C2 --preset tiny --workers 1"),
     Mistake(LUT, "", "", "again.py:18: config tiny: names of extensions must differ, got lut twice", "isa --preset tiny --extension lut.py --extension again.py"),
     Mistake(STAGE, "", "", "stage.py:9: a machine can have one stage on the way out, got fold and fold", "isa --preset tiny --extension stage.py --extension stage.py"),
     Mistake(LUT, "", "", "extension: absent.py: no such file", "isa --extension absent.py"),
