@@ -37,6 +37,15 @@ class _Parser(argparse.ArgumentParser):
         self.exit(BAD_INPUT, f"vdla: {where}: {_one_line(message)} (see {self.prog} --help)\n")
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help whose columns leave room for the names of commands, which are indented further."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        super().add_argument(action)
+        if isinstance(action, argparse._SubParsersAction):
+            self._action_max_length += self._indent_increment
+
+
 class _Version(argparse.Action):
     """`--version`; in a checkout it asks Git for the commit."""
 
@@ -123,7 +132,7 @@ def parsers(loaded: Mapping[str, Command]) -> tuple[_Parser, dict[str, _Parser]]
         prog="vdla",
         description="Compile networks for the VDLA accelerator and for CPUs, simulate and verify.",
         epilog=f"{EXAMPLES}\n{EXIT_CODES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
     )
     parser.add_argument("-V", "--version", action=_Version, nargs=0, help="show the version with its commit and exit")
     subparsers = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)

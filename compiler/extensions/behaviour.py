@@ -12,7 +12,7 @@ from vdla.compiler.extensions.state import ExtensionError
 from vdla.compiler.ir import INTEGER_BITS
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config, ConfigError
-from vdla.hardware.generate.datapath_header import check_header
+from vdla.hardware.generate.datapath_header import check_source
 from vdla.hardware.isa import Datapath, PlugInUnit
 
 
@@ -67,6 +67,7 @@ def vanishes(expr: ir.Expr, operand: str) -> bool:
 # --- datapaths ------------------------------------------------------------------------------------
 
 _SUFFIX = ".sv"
+_DATAPATH_RULE = f"datapath must be SystemVerilog text, or a readable file that ends in {_SUFFIX}"
 
 
 def read_datapath(
@@ -80,23 +81,25 @@ def read_datapath(
         return None
     reducer = reducer_of(output)
     if isinstance(given, str) and not given.rstrip().endswith(_SUFFIX):
+        if "module" not in given:
+            raise ExtensionError(f"{where}: {_DATAPATH_RULE}, got {given!r}")
         return Datapath(given, place, reducer)
     path = Path(place.rpartition(":")[0]).parent / given
     try:
         return Datapath(path.read_text(encoding="utf-8"), str(path), reducer)
     except (OSError, UnicodeDecodeError) as error:
-        rule = f"datapath must be SystemVerilog text, or a readable file that ends in {_SUFFIX}"
-        raise ExtensionError(f"{where}: {rule}, got {given} ({type(error).__name__})") from None
+        raise ExtensionError(f"{where}: {_DATAPATH_RULE}, got {given} ({type(error).__name__})") from None
 
 
 def check_datapath(config: Config, unit: PlugInUnit) -> None:
-    """ExtensionError, with the line, unless a datapath has the ports that it must have."""
+    """ExtensionError, with the line, where a datapath has other ports or a fault that is seen."""
     if unit.datapath is None:
         return
     try:
-        check_header(config, unit)
+        check_source(config, unit)
     except ConfigError as error:
-        raise ExtensionError(str(error)) from None
+        place = f"{unit.parts[0].place}: " if str(error).startswith("extension ") else ""
+        raise ExtensionError(f"{place}{error}") from None
 
 
 def reducer_of(output: te.Tensor | None) -> str:

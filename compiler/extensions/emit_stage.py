@@ -21,7 +21,7 @@ from vdla.support.integers import is_int
 from vdla.support.keywords import checked_keywords
 
 
-@checked_keywords(ExtensionError)
+@checked_keywords(ExtensionError, caller)
 @dataclass(frozen=True, eq=False, kw_only=True)
 class EmitStage:
     """What a machine does to results between requantisation and output buffer.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from vdla.compiler import ir, te
@@ -45,10 +46,15 @@ _COMMON = tuple(f.name for f in FORMATS[Opcode.GEMM])  # fields that every compu
 _MNEMONICS = tuple(cls.__name__.lower() for cls in CLASSES.values())
 CPU_SCOPES = ("memory", "immediate", "condition")
 """Where the operands of an instruction of a CPU lie."""
-_NAME_RULE = f"name must be a lower-case identifier other than {', '.join(_MNEMONICS)}"
+NAME_RULE = f"name must be a lower-case identifier other than {', '.join(_MNEMONICS)}"
 
 
-@checked_keywords(ExtensionError)
+def is_name(name: object) -> bool:
+    """Whether an instruction of an extension can have this name."""
+    return isinstance(name, str) and name.isidentifier() and name == name.lower() and name not in _MNEMONICS
+
+
+@checked_keywords(ExtensionError, caller)
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Extension:
     """An instruction to add to a machine.
@@ -116,8 +122,8 @@ class Extension:
         return f"{self.place}: extension {self.name}"
 
     def _check_name(self) -> None:
-        if not isinstance(self.name, str) or not self.name.isidentifier() or self.name != self.name.lower():
-            raise ExtensionError(f"{self.place}: extension: {_NAME_RULE}, got {self.name!r}")
+        if not is_name(self.name) and self.name not in _MNEMONICS:  # those of the machine's own are checked later
+            raise ExtensionError(f"{self.place}: extension: {NAME_RULE}, got {self.name!r}")
         if not isinstance(self.doc, str) or not self.doc.strip():
             raise ExtensionError(
                 f"{self._where}: doc must say in a sentence what the instruction does, got {self.doc!r}"
@@ -188,6 +194,10 @@ class Extension:
             single_stage(self._where, f"update of {state.name}", tensor)
         check_behaviour(self._where, self.behaviour)
 
+    def beside(self, path: str | PathLike[str]) -> Path:
+        """The path of a file that the declaration names, from the folder of the user's file."""
+        return Path(self.place.rpartition(":")[0]).parent / path
+
     @property
     def behaviour(self) -> ir.Function:
         """The behaviour as a loop nest: placeholders first, then the output, then the updates."""
@@ -200,7 +210,7 @@ class Extension:
         `unit` is the name of its declaration, by default that of the instruction alone.
         """
         if self.name in _MNEMONICS:
-            raise ExtensionError(f"{self.place}: extension: {_NAME_RULE}, got {self.name!r}")
+            raise ExtensionError(f"{self.place}: extension: {NAME_RULE}, got {self.name!r}")
         made = self.described(config, unit or self.name)
         if unit is None:
             check_datapath(config, PlugInUnit((made,)))
@@ -233,7 +243,16 @@ class Extension:
             place=self.place,
             datapath=read_datapath(self._where, self.place, self.datapath, self.output),
         )
+        self._require_used(plug_in)
         return replace(plug_in, kernel=self._step(config, plug_in, operands))
+
+    def _require_used(self, plug_in: PlugIn) -> None:
+        """Each field changes what a step computes or how long it takes."""
+        used = (*self.scopes, *plug_in.interval.names, *plug_in.latency.names)
+        for declared in self.fields:
+            if declared.name not in used:
+                rule = f"field {declared.name} must be an operand in scope immediate, or part of interval or latency"
+                raise ExtensionError(f"{self._where}: {rule}, got neither; remove it")
 
     def _skips_zeros(self, operands: StepOperands) -> bool:
         """Whether an input of zeros adds nothing to a sum."""

@@ -7,6 +7,7 @@ An error in a user's file is reported with the line of that file on which it aro
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,7 @@ from vdla.hardware.extensions import loaded, register
 from vdla.hardware.isa import PlugIn, PlugInStage, PlugInUnit
 from vdla.support.errors import Error
 from vdla.support.file_kind import unreadable
+from vdla.support.suggest import did_you_mean
 
 Part = Extension | EmitStage
 Declared = Part | Sequence[Part]
@@ -70,7 +72,8 @@ def unit_of(where: str, declared: Declared) -> ExtensionUnit:
     parts = [declared] if isinstance(declared, Part) else declared
     if not isinstance(parts, Sequence) or not parts or not all(isinstance(part, Part) for part in parts):
         rule = "declare must return a vdla.Extension, a vdla.EmitStage or a list of them"
-        raise ExtensionError(f"{where}: {rule}, got {declared!r}")
+        got = next((part for part in parts if not isinstance(part, Part)), parts) if isinstance(parts, list) else parts
+        raise ExtensionError(f"{where}: {rule}, got {got!r}")
     names = [part.name for part in parts]
     for part in parts:
         if names.count(part.name) > 1:
@@ -191,7 +194,7 @@ def program_of(extension: Extension) -> Callable[[Any, Config], Any] | None:
 
 def _in_file(extension: Extension, given: Path) -> Callable[[Any, Config], Any]:
     """The function `program` of a file beside the user's."""
-    path = Path(extension.place.rpartition(":")[0]).parent / given
+    path = extension.beside(given)
     where = f"{extension.place}: extension {extension.name}"
     if path.suffix != ".py" or not path.is_file():
         rule = "program must be a function, or a readable file that ends in .py"
@@ -233,9 +236,21 @@ def _declaration(source: str) -> Declaration:
     if not path.is_file():
         raise ExtensionError(f"extension: {unreadable(path, FileNotFoundError())}")
     module = _guarded(_module, path)
-    if not callable(getattr(module, "declare", None)):
+    declare = getattr(module, "declare", None)
+    if not callable(declare):
         raise ExtensionError(f"{source}:1: file must have a function declare(config), got none")
-    return cast("Declaration", module.declare)
+    _require_parameter(declare)
+    return cast("Declaration", declare)
+
+
+def _require_parameter(declare: Callable[..., Any]) -> None:
+    try:
+        inspect.signature(declare).bind(None)
+    except TypeError as error:
+        code: CodeType | None = getattr(declare, "__code__", None)
+        place = f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""
+        rule = "declare must take the configuration of a machine and nothing else"
+        raise ExtensionError(f"{place}{rule}, got declare{inspect.signature(declare)} ({error})") from None
 
 
 def _of_entry_point(entry: EntryPoint) -> Declaration:
@@ -247,6 +262,7 @@ def _of_entry_point(entry: EntryPoint) -> Declaration:
         raise ExtensionError(f"{where} must load, got {type(error).__name__}: {error}") from error
     if not callable(declare):
         raise ExtensionError(f"{where} must be a function declare(config), got {declare!r}")
+    _require_parameter(declare)
     return cast("Declaration", declare)
 
 
@@ -275,8 +291,15 @@ def _guarded(run: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401  
         ) from None
     except Exception as error:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == home]
-        text = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+        text = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}{_suggestion(error)}"
         raise ExtensionError(f"{home}:{lines[-1] if lines else 1}: {text}") from error
+
+
+def _suggestion(error: Exception) -> str:
+    """A known name close to the one that an object lacks."""
+    if not isinstance(error, AttributeError):
+        return ""
+    return did_you_mean(error.name, (name for name in dir(error.obj) if not name.startswith("_")))
 
 
 def _file_of(run: Callable[[Any], Any]) -> str:

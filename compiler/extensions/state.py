@@ -46,7 +46,7 @@ def _is_inside(file: str) -> bool:
 MOST_BITS = 32
 
 
-@checked_keywords(ExtensionError)
+@checked_keywords(ExtensionError, caller)
 @dataclass(frozen=True, eq=False)
 class State:
     """`rows` rows, each an array of `shape` and an integer `dtype` of at most 32 bits.

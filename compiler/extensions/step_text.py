@@ -32,6 +32,9 @@ def value_range(expr: ir.Expr, known: Mapping[str, Interval], buffers: Mapping[s
         case ir.Select(a=a, b=b):
             one, other = value_range(a, known, buffers), value_range(b, known, buffers)
             return min(one[0], other[0]), max(one[1], other[1])
+        case ir.Call(name="abs", args=(value,)):
+            low, high = value_range(value, known, buffers)
+            return _within((max(low, -high, 0), max(-low, high)), whole)
         case ir.Binary(op=op, a=a, b=b):
             operands = value_range(a, known, buffers), value_range(b, known, buffers)
             return _within(_operation(op, *operands, whole), whole)
@@ -204,10 +207,20 @@ class StepText:
             return f"np.int64({a} {_COMPARISONS[op]} {b})"
         if op in ("min", "max"):
             return f"{op}({a}, {b})"
+        if op in ("floordiv", "mod"):
+            self._require_divisor(expr)
         if op in _TOTAL:
             width = f", {INTEGER_BITS[dtype]}" if op in ("shl", "shr") else ""
             return _wrapped(f"{_TOTAL[op]}({a}, {b}{width})", dtype)
         return _wrapped(f"({a} {_SYMBOLS[op]} {b})", dtype)
+
+    def _require_divisor(self, expr: ir.Binary) -> None:
+        """A divisor of data must never be 0: there the simulator has 0, and SystemVerilog x."""
+        loads = [item.buffer for item in ir.walk_expr(expr.b) if isinstance(item, ir.Load)]
+        low, high = value_range(expr.b, self._known, self.behaviour.buffers)
+        if low <= 0 <= high and not self.fields.keys() >= set(loads):
+            rule = f"divisor {expr_text(expr.b)} must not be 0 for any data"
+            raise ExtensionError(f"{self.where}: {rule}, got {low}..{high}; bound it with te.maximum or te.clip")
 
 
 def _variable(name: str) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check of a datapath's header against the ports that the machine connects, and its stub.
+"""The check of a datapath's text against the ports that the machine connects, and its stub.
 
 Names and directions are compared here, and widths where their dimensions are made of numbers, the
-sizes of `vdla_pkg` and + - * /; the tools check any others when they read the module.
+sizes of `vdla_pkg` and + - * /; slang knows any others, and sees errors in the rest of the module.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from vdla.hardware.array_port import array_port
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.generate.datapath_ports import OUTPUT, DatapathPort, datapath_ports, module_name
+from vdla.hardware.generate.datapath_source import SourceFault, read_source
 from vdla.hardware.generate.register_package import camel
+from vdla.hardware.generate.svgen import render_for_datapath
 from vdla.hardware.isa.plug_in import PlugInUnit
 
 _ARRAY_SIZES = {"ArrayShares": "shares", "ArrayColumns": "columns", "ArrayPortLatency": "latency"}
@@ -42,22 +44,39 @@ class _Declared:
     line: int
 
 
-def check_header(config: Config, unit: PlugInUnit) -> None:
+def check_source(config: Config, unit: PlugInUnit) -> None:
     """ConfigError unless the text of a unit's datapath has the module and the ports that the
-    machine connects; the message begins with the line.
+    machine connects, and no fault that slang sees; the message begins with the line.
     """
+    assert unit.datapath is not None, "called for a datapath"
+    source = read_source(unit.datapath.text, module_name(unit), render_for_datapath(config, unit))
+    _require_none(unit, source.syntax)
+    _check_header(config, unit, dict(source.port_bits))
+    _require_none(unit, source.faults)
+
+
+def _require_none(unit: PlugInUnit, faults: Sequence[SourceFault]) -> None:
+    for fault in faults:
+        raise ConfigError(f"{datapath_place(unit, fault.line)}: {fault.text}")
+
+
+def _check_header(config: Config, unit: PlugInUnit, known_bits: Mapping[str, int]) -> None:
+    """`known_bits` has the bits of ports whose dimensions are not read here."""
     assert unit.datapath is not None, "called for a datapath"
     text = _without_comments(unit.datapath.text)
     name = module_name(unit)
     match = re.search(rf"\bmodule\s+{name}\b[^(;#]*(?:import[^;]*;\s*)*(?:#\s*{_PARAMETERS}\s*)?\(", text)
     if match is None:
-        got = ", ".join(re.findall(r"\bmodule\s+(\w+)", text)) or "none"
+        modules = ", ".join(re.findall(r"\bmodule\s+(\w+)", text)) or "none"
         raise ConfigError(
-            f"{datapath_place(unit, 1)}: datapath must have a module {name} with a list of ports, got {got}"
+            f"{datapath_place(unit, 1)}: datapath must have a module {name} with a list of ports, got {modules}"
         )
     declared = {port.name: port for port in _declared(text, match.end(), _sizes(config))}
     for port in datapath_ports(config, unit):
-        _check(unit, text.count("\n", 0, match.start()) + 1, port, declared.pop(port.name, None))
+        got = declared.pop(port.name, None)
+        if got is not None and got.bits is None:
+            got = replace(got, bits=known_bits.get(port.name))
+        _check(unit, text.count("\n", 0, match.start()) + 1, port, got)
     for extra in declared.values():
         known = ", ".join(port.name for port in datapath_ports(config, unit))
         raise ConfigError(

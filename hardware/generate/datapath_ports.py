@@ -19,6 +19,10 @@ from vdla.hardware.isa.plug_in_state import PlugInState, StatePort
 
 INPUT, OUTPUT = "input ", "output"
 CLOCK_PORTS = ("clk_i", "rst_ni")
+MOST_LATENCY = 255
+"""The most cycles from the operands of a step to its result, and so the most steps in a datapath at
+once.
+"""
 ARRAY_PORTS = ("array_sums_i", "array_valid_o", "array_inp_o", "array_wgt_o")
 """Those of a datapath that uses the array of multipliers."""
 
@@ -108,8 +112,13 @@ def step_ports(config: Config, unit: PlugInUnit) -> tuple[DatapathPort, ...]:
 
 
 def _check_latency(plug_in: PlugIn) -> None:
-    """Refuse a latency that a datapath cannot know: one of fields that have no port."""
+    """Refuse a latency that a datapath cannot know, one of fields that have no port; and a constant
+    that is too long.
+    """
     names = [field.name for field in plug_in.fields]
+    if not plug_in.latency.names and plug_in.latency.value(str) > MOST_LATENCY:
+        rule = f"latency must be at most {MOST_LATENCY} cycles for its datapath"
+        raise ConfigError(f"extension {plug_in.name}: {rule}, got {plug_in.latency.text}")
     for name in plug_in.latency.names:
         if name not in names:
             rule = "with a datapath, latency must be a constant or a formula of the extension's own fields"

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from vdla.hardware.config import Buffer, Config, ConfigError
-from vdla.hardware.generate.datapath_ports import datapath_units, uses_array
+from vdla.hardware.generate.datapath_ports import MOST_LATENCY, datapath_units, uses_array
 from vdla.hardware.generate.formula_text import FormulaText, formula_text
 from vdla.hardware.isa.formats import EXTENSION_FIELD, HEAD, Slot, instruction_bytes, layout, plug_in_layouts
 from vdla.hardware.isa.formula import Formula
@@ -25,10 +25,6 @@ EXTENSION_PACKAGE = "vdla_ext_pkg.sv"
 
 _OPS = {"": "VecMov", "sum": "VecAdd", "max": "VecMax", "min": "VecMin"}
 _MOST_STEP_BITS = 48
-MOST_LATENCY = 255
-"""The most cycles from the operands of a step to its result, and so the most steps in a datapath at
-once.
-"""
 
 _TYPES = """\
   typedef logic [{number_bits}:0] ext_number_t;

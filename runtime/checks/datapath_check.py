@@ -115,7 +115,8 @@ def _difference(unit: PlugInUnit, number: int, step: DatapathStep, output: Array
     assert wanted is not None, "a result differs"
     row, column = (int(index) for index in np.argwhere(got != wanted)[0])
     values = "".join(f", {name} = {value}" for name, value in step.values.items())
-    where = f"datapath of {unit.name}: {result_port(unit, step)}[{row}][{column}] of step {number}{values}"
+    what = f"datapath of {unit.name}: {result_port(unit, step)}[{row}][{column}] of step {number}{values}"
+    where = f"{step.part.place}: {what}"
     return f"{where} must be {wanted[row, column]} {_in_words(step.latency)} after it, got {got[row, column]}"
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A verdict as JSON-compatible values: all figures of every layer, and those of the network.
 
-What limits a layer is the steps that its loop nest needs, or the bytes that it reads or writes.
+What bounds a layer is the steps that its loop nest needs, or the bytes that it reads or writes.
 Each is a number of cycles below which no program can be that moves as many bytes; the largest is
-the bound.
+the bound. A program is limited by its own steps instead where they take longer: with an interval, a
+wait for the previous result or idle lanes.
 """
 
 from __future__ import annotations
@@ -24,14 +25,23 @@ class Bound:
     by: str
 
 
+SERIAL = "steps"
+"""The steps of a program, one after the other."""
+_MUCH = 1.25
+"""Cycles over a bound that take another cause than the bound."""
+
+
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A layer or a network on a machine, as a roofline shows it; a step is two operations."""
+    """A layer or a network on a machine, as a roofline shows it; a step is two operations, and
+    `busy_cycles` are those in which the compute unit has steps.
+    """
 
     steps: float
     cycles: float
     bytes_read: float
     bytes_written: float
+    busy_cycles: float
 
     @property
     def intensity(self) -> float:
@@ -56,10 +66,23 @@ class Point:
         by = max(limits, key=limits.__getitem__)
         return Bound(limits[by], by)
 
+    def limited_by(self, steps_a_cycle: float, config: Config) -> str:
+        """What limits the program: the bound, or its own steps, one after the other, where they
+        take longer than that and than the machine's rate allows.
+        """
+        bound = self.bound(steps_a_cycle, config)
+        serial = self.busy_cycles > max(bound.cycles, _MUCH * self.steps / steps_a_cycle)
+        return SERIAL if serial else bound.by
+
+    def in_turns(self, steps_a_cycle: float, config: Config) -> bool:
+        """Whether loads, steps and stores overlap little, as neither explains the cycles alone."""
+        return self.cycles > _MUCH * max(self.bound(steps_a_cycle, config).cycles, self.busy_cycles)
+
 
 def point_of(steps: float, measurement: LayerCost) -> Point:
     """The point of a layer."""
-    return Point(steps, measurement.cycles, measurement.bytes_read, measurement.bytes_written)
+    moved = measurement.bytes_read, measurement.bytes_written
+    return Point(steps, measurement.cycles, *moved, measurement.busy_cycles)
 
 
 def network_point(verdict: ExtensionVerdict, after: bool) -> Point | None:
@@ -71,6 +94,7 @@ def network_point(verdict: ExtensionVerdict, after: bool) -> Point | None:
         cycles=verdict.total(lambda one: one.cycles, after),
         bytes_read=verdict.total(lambda one: one.bytes_read, after),
         bytes_written=verdict.total(lambda one: one.bytes_written, after),
+        busy_cycles=verdict.total(lambda one: one.busy_cycles, after),
     )
 
 
@@ -156,4 +180,6 @@ def _figures(point: Point, rate: float, config: Config) -> dict[str, Any]:
         "gops": point.gops(config),
         "bound_cycles": bound.cycles,
         "bound_by": bound.by,
+        "limited_by": point.limited_by(rate, config),
+        "in_turns": point.in_turns(rate, config),
     }

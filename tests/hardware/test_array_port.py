@@ -108,5 +108,5 @@ def test_the_check_of_a_datapath_has_the_real_array():
     assert vdla.check_datapath(machine, machine.extensions[0]) == 60
     text = borrow(machine.plain).datapath.replace("src_i[b][(i+s)%BlockIn]", "src_i[b][i]")
     wrong = vdla.extend(machine.plain, lambda config: replace(borrow(config), datapath=text))
-    with pytest.raises(AssertionError, match=r"^datapath of borrow: result_o\[\d\]\[\d\] of step 0 must be "):
+    with pytest.raises(AssertionError, match=r"^\S+:\d+: datapath of borrow: result_o\[\d\]\[\d\] of step 0 must be "):
         vdla.check_datapath(wrong, wrong.extensions[0])

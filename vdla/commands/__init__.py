@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands of `vdla`: `NAME_command.py` has `EXAMPLES`, `add_arguments` and `run`.
 
-The other modules of this folder are shared by commands. A command imports the compiler and the
-simulator inside its functions, so that its `--help` answers at once.
+The file of a name with `-` has `_` there. The other modules of this folder are shared by commands.
+A command imports the compiler and the simulator inside its functions, so that its `--help` answers
+at once.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ COMMANDS = {
     "demo": "compile, check and profile a whole network",
     "compile": "compile a network, or an operator into a program file",
     "map": "list the ways to compute an operator on a machine",
+    "new-extension": "write the files of your own instruction, to begin with",
     "evaluate": "measure the benefit of your own instruction on real layers",
     "explore": "sweep the sizes of a machine for a network, on an FPGA",
     "selftest": "run the generated tests of your own instruction",
@@ -79,4 +81,4 @@ class Command(Protocol):
 
 def load(name: str) -> Command:
     """The module of a command."""
-    return cast(Command, import_module(f"vdla.commands.{name}_command"))
+    return cast(Command, import_module(f"vdla.commands.{name.replace('-', '_')}_command"))

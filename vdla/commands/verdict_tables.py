@@ -77,12 +77,16 @@ def _used(steps: int, cost: LayerCost | None, rate: float) -> str:
 
 
 def _limits(verdict: ExtensionVerdict, layer: LayerVerdict) -> str:
-    """What sets the bound before and after, once where it is the same."""
+    """What limits the layer before and after, once where it is the same."""
+    limits = [point.limited_by(rate, verdict.before) for point, rate in _points(verdict, layer)]
+    return " > ".join(dict.fromkeys(limits)) or "-"
+
+
+def _points(verdict: ExtensionVerdict, layer: LayerVerdict) -> list[tuple[Point, float]]:
+    """The layer before and after, each with the machine's rate."""
     before = (layer.before.cost, layer.steps_before, verdict.steps_before)
     both = (before, (layer.after.cost, layer.steps, verdict.steps_after))
-    points = [(point_of(steps, one), rate) for one, steps, rate in both if one is not None]
-    bounds = [point.bound(rate, verdict.before).by for point, rate in points]
-    return " > ".join(dict.fromkeys(bounds)) or "-"
+    return [(point_of(steps, one), rate) for one, steps, rate in both if one is not None]
 
 
 # --- the network ----------------------------------------------------------------------------------
@@ -165,9 +169,19 @@ def notes_of(verdict: ExtensionVerdict) -> Iterator[str]:
     for layer in verdict.layers:
         if layer.baseline_error is not None:
             yield f"{layer.name}: another formulation before, whose results differ by up to {layer.baseline_error:,.6g}"
+    in_turns = [layer.name for layer in verdict.layers if _is_in_turns(verdict, layer)]
+    if in_turns:
+        cause = "as where virtual threads have too few tiles"
+        yield f"{', '.join(in_turns)}: loads, steps and stores overlap little, {cause}"
     tuned = f"each layer with {verdict.trials} trials" if verdict.trials else "the mapper's first candidates"
     yield f"both machines alike: {tuned}"
     yield f"area: {_area(verdict)}"
+
+
+def _is_in_turns(verdict: ExtensionVerdict, layer: LayerVerdict) -> bool:
+    """Whether the program with the extension, or else the plain one, overlaps little."""
+    *_, (point, rate) = [(None, 0.0), *_points(verdict, layer)]
+    return point is not None and point.in_turns(rate, verdict.before)
 
 
 def _most(verdict: ExtensionVerdict) -> str:

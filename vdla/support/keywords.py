@@ -13,9 +13,9 @@ from vdla.support.suggest import one_of
 T = TypeVar("T")
 
 
-def checked_keywords(error: type[Exception]) -> Callable[[type[T]], type[T]]:
+def checked_keywords(error: type[Exception], place: Callable[[], str] | None = None) -> Callable[[type[T]], type[T]]:
     """A decorator of classes: an unknown keyword of the constructor raises `error`, which lists the
-    known ones, and not TypeError.
+    known ones, and not TypeError. The message begins with `place`, where that is given.
     """
 
     def decorate(cls: type[T]) -> type[T]:
@@ -26,7 +26,8 @@ def checked_keywords(error: type[Exception]) -> Callable[[type[T]], type[T]]:
         def checked(self: T, *arguments: Any, **keywords: Any) -> None:  # noqa: ANN401  any field
             for name in keywords:
                 if name not in known:
-                    raise error(f"{cls.__name__}: keyword must be {one_of(name, known)}")
+                    where = f"{place()}: " if place is not None else ""
+                    raise error(f"{where}{cls.__name__}: keyword must be {one_of(name, known)}")
             construct(self, *arguments, **keywords)
 
         setattr(cls, "__init__", checked)  # noqa: B010  type checkers refuse an assignment

@@ -105,6 +105,11 @@ def test_views_follow_from_shapes_and_types():
             "extension lut: immediate shift must have the name of a field, got no fields; "
             "add fields=[PlugInField('shift', bits, meaning)]",
         ),
+        (
+            {"fields": (*LUT_FIELDS, PlugInField("scale", 4, "A factor."))},
+            "extension lut: field scale must be an operand in scope immediate, or part of interval or latency, "
+            "got neither; remove it",
+        ),
         ({"interval": 0}, "extension lut: interval must be at least 1, got 0"),
         ({"interval": "2 // 4"}, "extension lut: interval must be at least 1, got 2 // 4"),
         ({"latency": -1}, "extension lut: latency must be at least 0, got -1"),
@@ -159,6 +164,16 @@ def test_inconsistent_declarations_are_refused(changes, message):
             "extension own: behaviour must compute with integers of at most int64, got float32",
         ),
         (
+            lambda old, b, o: 1000 // old[b, o],
+            "extension own: divisor old[vb, vo] must not be 0 for any data, got -2147483648..2147483647; "
+            "bound it with te.maximum or te.clip",
+        ),
+        (
+            lambda old, b, o: old[b, o] % (te.clip(old[b, o], -4, 4) * 2),
+            "extension own: divisor min(max(old[vb, vo], -4), 4) * 2 must not be 0 for any data, got -8..8; "
+            "bound it with te.maximum or te.clip",
+        ),
+        (
             lambda old, b, o: te.popcount(old[b, o]),
             "extension own: behaviour must be made of integer operators and te.abs, got popcount; "
             "read its values from a table",
@@ -167,6 +182,20 @@ def test_inconsistent_declarations_are_refused(changes, message):
 )
 def test_behaviours_that_no_datapath_has_are_refused(value, message):
     assert message_of(lambda: computed(value)) == message
+
+
+@pytest.mark.parametrize(
+    "divisor",
+    [
+        lambda x: te.maximum(x, 1),
+        lambda x: te.clip(x, -9, -2),
+        lambda x: te.abs(te.clip(x, -9, 9)) + 1,
+        lambda x: (x & 7) + 1,
+        lambda x: te.const(0, "int32"),  # no data: a constant that gives 0
+    ],
+)
+def test_divisors_that_are_never_0_are_accepted(divisor):
+    assert computed(lambda old, b, o: 1000 // divisor(old[b, o]) + old[b, o]).name == "own"
 
 
 @pytest.mark.parametrize(

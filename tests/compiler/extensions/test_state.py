@@ -135,7 +135,7 @@ def staged(config, **changes):
         ),
         (
             lambda config: [counter()],
-            "declare must return a vdla.Extension, a vdla.EmitStage or a list of them, got [<function ",
+            "declare must return a vdla.Extension, a vdla.EmitStage or a list of them, got <function ",
         ),
         (
             lambda config: [counter()(config), counter()(config)],

@@ -171,7 +171,8 @@ def test_plug_ins_that_do_not_fit_a_configuration_are_refused(change, message):
 
 def test_a_format_that_would_widen_every_instruction_needs_to_be_allowed():
     def wide(config, allowed=False):
-        return replace(lut(config), fields=(*lut(config).fields, PlugInField("key", 31, "A key.")), wide=allowed)
+        fields = (*lut(config).fields, PlugInField("key", 31, "A key."))
+        return replace(lut(config), fields=fields, latency="min(key, 2)", wide=allowed)
 
     pynq = Config.preset("pynq_z1")
     with pytest.raises(vdla.Error, match=r"field key must end within 256 bits, got 261; shorten it, or allow 512 bits"):

