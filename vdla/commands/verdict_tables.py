@@ -165,6 +165,8 @@ def notes_of(verdict: ExtensionVerdict) -> Iterator[str]:
     for layer in verdict.layers:
         if layer.baseline_error is not None:
             yield f"{layer.name}: another formulation before, whose results differ by up to {layer.baseline_error:,.6g}"
+        elif layer.baseline_steps is not None:
+            yield f"{layer.name}: another formulation before, of other inputs; the results are not compared"
     tuned = f"each layer with {verdict.trials} trials" if verdict.trials else "the mapper's first candidates"
     yield f"both machines alike: {tuned}"
     yield f"area: {_area(verdict)}"
