@@ -14,6 +14,7 @@ from vdla.compiler.map.computation import Computation, FromOperand
 from vdla.compiler.map.expression_parts import MapError, Table, tables_of
 from vdla.compiler.map.mapping import ROW_BLOCKS, Mapping, OuterLoops, intrinsic_extents, require_covered
 from vdla.compiler.map.packed_operand import PackedOperand, pack_operand
+from vdla.compiler.map.way_out import is_of_stage
 from vdla.compiler.operators.vdla.roles import WINDOW, Role
 from vdla.compiler.operators.vdla.schedule import TileAxes
 from vdla.compiler.te import Stage
@@ -132,10 +133,10 @@ class PackedForm:
 
     @cached_property
     def stage(self) -> Intrinsic | None:
-        """The intrinsic of the machine's stage, if results are looked up on their way out."""
+        """The intrinsic of the machine's stage, if results go through it on their way out."""
         tables = () if self.raw else tables_of(self.epilogue)
         if not tables:
-            return None
+            return stage_intrinsic(self.config) if is_of_stage(self.output, self.config) else None
         if self.config.stage is None:
             rule = f"{self.output.name} looks results up in {', '.join(tables)}, so the machine must have a stage"
             raise MapError(f"{rule} on the way out, got none")
@@ -151,7 +152,7 @@ class PackedForm:
     @cached_property
     def result_table(self) -> tuple[str, Table] | None:
         """The program's tensor of the table of the stage, and the table."""
-        if self.stage is None:
+        if self.stage is None or not self.stage.tables:
             return None
         (name,), (operand,) = tables_of(self.epilogue), self.stage.tables
         source = next(tensor for tensor in self.epilogue.reads if tensor.name == name)
