@@ -109,7 +109,7 @@ def signatures(computation: Computation) -> dict[str, Signature]:
 
 def mappings(computation: Computation, core: Core) -> Iterator[Mapping]:
     """All mappings of a computation onto the axes of its last intrinsic."""
-    grouped = _lane_groups(computation) if core.held is None else signature_groups(computation, core)
+    grouped = _lane_groups(computation, core) if core.held is None else signature_groups(computation, core)
     for groups in grouped:
         yield Mapping(computation, groups)
 
@@ -145,14 +145,18 @@ def _choices(
     return chosen if RESULT in wanted else chosen[1:] or [()]
 
 
-def _lane_groups(computation: Computation) -> Iterator[Groups]:
-    """Groups of any axes of the result for the rows and the lanes of an entry."""
+def _lane_groups(computation: Computation, core: Core) -> Iterator[Groups]:
+    """Groups of any axes of the result for the rows and the lanes of an entry, and of any axes of
+    the reduction for its terms.
+    """
     (rows, one), (lanes, _) = list(intrinsic_extents(computation.core).items())[:2]
     axes = [axis for axis, extent in computation.spatial.items() if extent > 1]
+    reduced = subsets([axis for axis, extent in computation.reduce.items() if extent > 1])
+    of_terms = [dict.fromkeys(core.axes[2:], chosen) for chosen in (reduced[1:] or [()])] if core.axes[2:] else [{}]
     for of_lanes in subsets(axes)[1:] or [()]:
         rest = [axis for axis in axes if axis not in of_lanes]
         for of_rows in subsets(rest) if one > 1 else [()]:
-            yield {rows: of_rows, lanes: of_lanes}
+            yield from ({rows: of_rows, lanes: of_lanes, **terms} for terms in of_terms)
 
 
 def subsets(axes: Sequence[str]) -> list[tuple[str, ...]]:

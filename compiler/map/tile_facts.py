@@ -81,7 +81,7 @@ def tiling_problem(form: PackedForm, scale: PackedScale | None) -> TilingProblem
         taps=prod(extents[axis] for axis in form.loops.taps if axis != chunk),
         weights=_weights(form),
         raw=form.raw,
-        separate=terms is None or form.separate is not None,
+        separate=terms is None or form.held is None or form.separate is not None,
         phases=prod(extents[axis] for axis in form.loops.phases),
         inputs=len(form.streamed),
         **_window(form),

@@ -163,3 +163,21 @@ def bits(config):
         output=te.compute((config.batch, config.block_out), value, "acc"),
         scopes={"x": "inp", "w": "wgt", "acc": "acc"},
     )
+
+
+def lanes(config):
+    """acc[b, o] = the largest over j of x[b, j, o] - w[o, o, j]: groups of entries with
+    more dimensions than two.
+    """
+    x = te.placeholder((config.batch, 2, config.block_in), config.inp_dtype, "x")
+    w = te.placeholder((config.block_out, config.block_in, 2), config.wgt_dtype, "w")
+    j = te.reduce_axis(2, "j")
+
+    def largest(b, o):
+        at = o % config.block_in
+        return te.max(te.cast("int32", x[b, j, at]) - te.cast("int32", w[o, at, j]), axis=j)
+
+    output = te.compute((config.batch, config.block_out), largest, "acc")
+    return Extension(
+        name="lanes", doc="Keeps the largest difference.", output=output, scopes={"x": "inp", "w": "wgt", "acc": "acc"}
+    )
