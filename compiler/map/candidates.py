@@ -133,8 +133,6 @@ def _try(operators: list[MappedOperator], refused: list[Refusal], mapping: Mappi
 
 
 def _operator(mapping: Mapping, request: PackedRequest) -> MappedOperator:
-    if not mapping.computation.streamed:
-        raise MapError("the intrinsic must read activations or sums, got one that reads weights alone")
     form = PackedForm(request.config, mapping, request.result)
     form.require_whole_entries()
     untiled = UntiledForm(form)

@@ -100,12 +100,18 @@ class PackedForm:
         return result
 
     def require_whole_entries(self) -> None:
-        """MapError where an operand of the input buffer is a vector that is less than an entry."""
-        entry = 8 * self.config.entry_bytes[Buffer.INP]
+        """MapError where an operand of the input or the weight buffer is a vector that is less than
+        an entry, or where padding would be written to the weight buffer.
+        """
         for name, operand in self.streamed.items():
+            buffer = self.window_buffers[name]
+            entry = 8 * self.config.entry_bytes[buffer]
             bits = prod(operand.lanes) * ir.INTEGER_BITS[operand.source.dtype]
-            if self.window_buffers[name] is Buffer.INP and bits % entry:
-                raise MapError(f"vectors of {name} must fill entries of {entry} bits of the input buffer, got {bits}")
+            if buffer is not Buffer.ACC and bits % entry:
+                kind = "input" if buffer is Buffer.INP else "weight"
+                raise MapError(f"vectors of {name} must fill entries of {entry} bits of the {kind} buffer, got {bits}")
+            if buffer is Buffer.WGT and operand.chip_conditions():
+                raise MapError(f"{name} must be in the input buffer to be padded there, got the weight buffer")
 
     # --- results
 

@@ -86,6 +86,7 @@ def tiling_problem(form: PackedForm, scale: PackedScale | None) -> TilingProblem
         inputs=len(form.streamed),
         **_window(form),
         through_acc=through_acc,
+        through_wgt=Buffer.WGT in form.window_buffers.values(),
         lanes=1 if scale is None else scale.classes,
         kept=share_read(form) if known else 1.0,
         cuts=(len(cuts[0]), len(cuts[1])),

@@ -24,18 +24,26 @@ module ext_hard_swish
 
   for (genvar b = 0; b < int'(Batch); b++) begin : gen_row
     for (genvar o = 0; o < int'(BlockOut); o++) begin : gen_lane
-      int x, gate, product_q;
+      logic signed [OutBits-1:0] x;
+      logic [OutBits-1:0] gate;
+      logic signed [2*OutBits-1:0] product, product_q;
       // verilator lint_off UNUSEDSIGNAL
-      int quotient;
+      logic signed [OutBits+16:0] quotient;
       // verilator lint_on UNUSEDSIGNAL
 
-      assign x = 32'(signed'(x_i[b][o]));
-      assign gate = x < -3 * Unit ? 0 : x > 3 * Unit ? 6 * Unit : x + 3 * Unit;
-      assign quotient = (product_q * Factor + (1 << 15)) >>> 16;
+      // Products as sums of shifts, which leave the DSP slices to the array.
+      always_comb begin
+        x = x_i[b][o];
+        gate = x < -3 * Unit ? '0 : x > 3 * Unit ? OutBits'(6 * Unit) : OutBits'(x + 3 * Unit);
+        product = '0;
+        quotient = 1 << 15;
+        for (int k = 0; k < OutBits; k++) if (gate[k]) product += (2 * OutBits)'(x) <<< k;
+        for (int k = 0; k < 16; k++) if (Factor[k]) quotient += (OutBits + 17)'(product_q) <<< k;
+      end
 
       always_ff @(posedge clk_i) begin
-        product_q <= x * gate;
-        result_o[b][o] <= quotient[OutBits-1:0];
+        product_q <= product;
+        result_o[b][o] <= quotient[16+:OutBits];
       end
     end
   end
