@@ -68,8 +68,9 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.vdla compiler.extensions compiler.codegen.vdla.intrinsics compiler.codegen.llvm.intrinsics"
     ),
     "compiler.map": (
-        "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.te compiler.tensorize "
-        "compiler.codegen.vdla compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla"
+        "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.interpret compiler.te "
+        "compiler.tensorize compiler.codegen.vdla compiler.extensions compiler.codegen.vdla.intrinsics "
+        "compiler.operators.vdla"
     ),
     "compiler.operators": "support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics",
     "compiler.operators.definitions": (

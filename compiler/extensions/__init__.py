@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Extensions: instructions that a user's file declares, and the machines that have them."""
 
+from vdla.compiler.extensions.behaviour import vanishes
 from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.extension import Extension
 from vdla.compiler.extensions.intrinsic import cpu_intrinsic, cpu_intrinsics, extension_intrinsic, machine_intrinsics
@@ -23,4 +24,5 @@ __all__ = [
     "load_extension",
     "machine_intrinsics",
     "program_of",
+    "vanishes",
 ]

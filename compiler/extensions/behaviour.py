@@ -53,7 +53,7 @@ def vanishes(expr: ir.Expr, operand: str) -> bool:
             return value == 0
         case ir.Cast(value=value):
             return vanishes(value, operand)
-        case ir.Call(name="abs", args=(value,)):
+        case ir.Call(name="abs" | "popcount", args=(value,)):
             return vanishes(value, operand)
         case ir.Binary(op="mul" | "and", a=a, b=b):
             return vanishes(a, operand) or vanishes(b, operand)

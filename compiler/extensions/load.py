@@ -10,7 +10,7 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint, entry_points
 from os import PathLike
@@ -43,28 +43,73 @@ class ExtensionUnit:
 
     def plug_ins(self, config: Config) -> PlugInUnit:
         """What a plain machine gets; ExtensionError where it does not fit."""
-        made = tuple(instruction.plug_in(config, self.name) for instruction in self.instructions)
-        stage = self.stage.plug_in_stage(config, self.name) if self.stage is not None else None
-        unit = self._with_datapath(PlugInUnit(made, stage))
-        check_datapath(config, unit)
-        return unit
-
-    def _with_datapath(self, unit: PlugInUnit) -> PlugInUnit:
-        """The unit with the datapath that one of its parts names in all of them."""
-        named = [(part, part.datapath) for part in unit.parts if part.datapath is not None]
-        if not named:
-            return unit
-        (first, datapath), *others = named
-        for part, other in others:
-            if other.text != datapath.text:
-                rule = "the parts of a declaration must have one datapath"
-                raise ExtensionError(f"{part.place}: {rule}, got another in {part.name} than in {first.name}")
-        plug_ins = tuple(
-            replace(plug_in, datapath=replace(datapath, reducer=reducer_of(declared.output)))
-            for plug_in, declared in zip(unit.plug_ins, self.instructions, strict=True)
-        )
-        stage = replace(unit.stage, datapath=replace(datapath, reducer="")) if unit.stage is not None else None
+        parts: dict[str, PlugIn | PlugInStage] = {}
+        for name, declared in self._groups().items():
+            instructions = [part for part in declared if isinstance(part, Extension)]
+            made = tuple(instruction.plug_in(config, name) for instruction in instructions)
+            stages = [part.plug_in_stage(config, name) for part in declared if isinstance(part, EmitStage)]
+            unit = _with_datapath(PlugInUnit(made, stages[0] if stages else None), instructions)
+            check_datapath(config, unit)
+            parts |= {part.name: part for part in unit.parts}
+        plug_ins = tuple(part for part in self._in_order(parts) if isinstance(part, PlugIn))
+        stage = None if self.stage is None else parts[self.stage.name]
+        assert not isinstance(stage, PlugIn), "the stage of a declaration"
         return PlugInUnit(plug_ins, stage)
+
+    def unit_name(self, part: Part) -> str:
+        """The name of the unit of a part."""
+        return next(name for name, parts in self._groups().items() if part in parts)
+
+    def _in_order(self, parts: Mapping[str, PlugIn | PlugInStage]) -> Iterator[PlugIn | PlugInStage]:
+        yield from (parts[instruction.name] for instruction in self.instructions)
+
+    def _groups(self) -> dict[str, list[Part]]:
+        """The parts of each unit, by its name. Parts that share no state with those of the first
+        unit, and have another datapath, are a unit of their own.
+        """
+        (first, *others) = _by_shared_state(self._parts)
+        result = {self.name: first}
+        for parts in others:
+            mine, main = ({part.datapath for part in group} - {None} for group in (parts, first))
+            apart = mine and main and mine.isdisjoint(main)
+            result.setdefault(parts[0].name if apart else self.name, []).extend(parts)
+        return result
+
+    @property
+    def _parts(self) -> list[Part]:
+        """The parts, the first one first."""
+        parts: list[Part] = [*self.instructions, *([self.stage] if self.stage is not None else [])]
+        return sorted(parts, key=lambda part: part.name != self.name)
+
+
+def _by_shared_state(parts: Sequence[Part]) -> list[list[Part]]:
+    """The parts in groups that share no state, the group of the first part first."""
+    result: list[list[Part]] = []
+    for part in parts:
+        related = [group for group in result if any(_states(part) & _states(other) for other in group)]
+        merged = [*(other for group in related for other in group), part]
+        at = result.index(related[0]) if related else len(result)
+        result = [group for group in result if group not in related]
+        result.insert(at, merged)
+    return result
+
+
+def _with_datapath(unit: PlugInUnit, declared: Sequence[Extension]) -> PlugInUnit:
+    """The unit with the datapath that one of its parts names in all of them."""
+    named = [(part, part.datapath) for part in unit.parts if part.datapath is not None]
+    if not named:
+        return unit
+    (first, datapath), *others = named
+    for part, other in others:
+        if other.text != datapath.text:
+            rule = "the parts of a declaration that share state must have one datapath"
+            raise ExtensionError(f"{part.place}: {rule}, got another in {part.name} than in {first.name}")
+    plug_ins = tuple(
+        replace(plug_in, datapath=replace(datapath, reducer=reducer_of(instruction.output)))
+        for plug_in, instruction in zip(unit.plug_ins, declared, strict=True)
+    )
+    stage = replace(unit.stage, datapath=replace(datapath, reducer="")) if unit.stage is not None else None
+    return PlugInUnit(plug_ins, stage)
 
 
 def unit_of(where: str, declared: Declared) -> ExtensionUnit:
@@ -101,6 +146,11 @@ def _check_states(parts: Sequence[Part], instructions: Sequence[Extension]) -> N
 
 def _read(part: Part) -> Iterator[State]:
     yield from (scope for scope in part.scopes.values() if isinstance(scope, State))
+
+
+def _states(part: Part) -> set[State]:
+    """The states that a part reads or writes."""
+    return {*_read(part), *(part.updates if isinstance(part, Extension) else ())}
 
 
 ENTRY_POINTS = "vdla.extensions"
@@ -166,7 +216,7 @@ def extension_of(config: Config, plug_in: PlugIn) -> Extension:
     """The declaration of a plug-in of a machine; ExtensionError where it is not loaded here."""
     for unit in _units(config, plug_in.name):
         for extension in unit.instructions:
-            if extension.name == plug_in.name and extension.plug_in(config.plain, unit.name) == plug_in:
+            if extension.name == plug_in.name and extension.plug_in(config.plain, unit.unit_name(extension)) == plug_in:
                 return extension
     raise _not_loaded(plug_in)
 
@@ -174,7 +224,7 @@ def extension_of(config: Config, plug_in: PlugIn) -> Extension:
 def unit_with_stage(config: Config, stage: PlugInStage) -> ExtensionUnit:
     """The declaration of the stage of a machine; ExtensionError where it is not loaded here."""
     for unit in _units(config, stage.name):
-        if unit.stage is not None and unit.stage.plug_in_stage(config.plain, unit.name) == stage:
+        if unit.stage is not None and unit.stage.plug_in_stage(config.plain, unit.unit_name(unit.stage)) == stage:
             return unit
     raise _not_loaded(stage)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Protocol
 
 from vdla.compiler import ir, te
@@ -210,13 +211,15 @@ def _layouts(config: Config, scope: str) -> list[tuple[str, tuple[int, ...]]]:
 
 
 def _group(config: Config, name: str, scope: str, dtype: str, shape: tuple[int, ...]) -> Port | None:
-    """The port of entries side by side: (rows, n * elements); None for another shape or type."""
-    if scope not in _GROUPS or len(shape) != 2:
+    """The port of entries side by side, whose elements have any dimensions after the rows; None for
+    another shape or type.
+    """
+    if scope not in _GROUPS or len(shape) < 2:
         return None
     rows, element_bits = (config.batch, config.inp_bits) if scope == "inp" else (config.block_out, config.wgt_bits)
     bits = INTEGER_BITS.get(dtype, 0) if dtype.startswith("int") else 0
     narrow = scope == "wgt" and 0 < bits < element_bits
-    entries, rest = divmod(shape[1] * bits, config.block_in * element_bits)
+    entries, rest = divmod(prod(shape[1:]) * bits, config.block_in * element_bits)
     known = entries in [1 << power for power in range(MOST_ENTRIES.bit_length())]
     if shape[0] != rows or rest or not known or not (narrow or bits == element_bits):
         return None

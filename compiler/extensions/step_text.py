@@ -35,6 +35,8 @@ def value_range(expr: ir.Expr, known: Mapping[str, Interval], buffers: Mapping[s
         case ir.Call(name="abs", args=(value,)):
             low, high = value_range(value, known, buffers)
             return _within((max(low, -high, 0), max(-low, high)), whole)
+        case ir.Call(name="popcount", args=(value,)):
+            return 0, INTEGER_BITS[ir.dtype_of(value, buffers)]
         case ir.Binary(op=op, a=a, b=b):
             operands = value_range(a, known, buffers), value_range(b, known, buffers)
             return _within(_operation(op, *operands, whole), whole)
@@ -194,11 +196,10 @@ class StepText:
                 return self._binary(expr)
             case ir.Call(name="abs", args=(value,), dtype=dtype):
                 return _wrapped(f"abs({self._value(value)})", dtype)
-            case ir.Call(name=name):
-                raise ExtensionError(
-                    f"{self.where}: behaviour must be made of integer operators and te.abs, got {name}; "
-                    "read its values from a table"
-                )
+            case ir.Call(name="popcount", args=(value,)):
+                bits = INTEGER_BITS[ir.dtype_of(value, self.behaviour.buffers)]
+                return f"one_bits({self._value(value)}, {bits})"
+        raise AssertionError(f"a behaviour computes with integers, got {expr_text(expr)}")
 
     def _binary(self, expr: ir.Binary) -> str:
         op, a, b = expr.op, self._value(expr.a), self._value(expr.b)

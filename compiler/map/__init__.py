@@ -6,10 +6,11 @@ operator = found.found[0].with_best_tiles(threads=2)
 """
 
 from vdla.compiler.map.candidates import Applications, MappingCandidates, applications, candidates
-from vdla.compiler.map.expression_parts import MapError, Refusal, why_not_staged
+from vdla.compiler.map.expression_parts import MapError, Refusal
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import Mapping
 from vdla.compiler.map.packing import gather, is_gather
+from vdla.compiler.map.way_out import why_not_staged
 
 __all__ = [
     "Applications",

@@ -16,7 +16,7 @@ from vdla.compiler import te
 from vdla.compiler.map.computation import Computation, contractions
 from vdla.compiler.map.cores import Core, machine_cores, of_intrinsics
 from vdla.compiler.map.element_wise import element_wise
-from vdla.compiler.map.expression_parts import MapError, Refusal, looked_up, sums_of, viewed
+from vdla.compiler.map.expression_parts import MapError, Refusal, sums_of, viewed
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import (
     Groups,
@@ -30,6 +30,7 @@ from vdla.compiler.map.mapping import (
 )
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.untiled_form import UntiledForm
+from vdla.compiler.map.way_out import joined
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.tiling import quick_tiling
 from vdla.compiler.te.expr import axis_name
@@ -68,7 +69,7 @@ def candidates(
     """
     name = name or output.name
     result, view = viewed(output)
-    result = looked_up(result)
+    result = joined(result, config)
     request = PackedRequest(result, view, config, threads, name)
     cores = machine_cores(config) if intrinsics is None else of_intrinsics(intrinsics)
     others: dict[str, list[str]] = {}
@@ -132,8 +133,6 @@ def _try(operators: list[MappedOperator], refused: list[Refusal], mapping: Mappi
 
 
 def _operator(mapping: Mapping, request: PackedRequest) -> MappedOperator:
-    if not mapping.computation.streamed:
-        raise MapError("the intrinsic must read activations or sums, got one that reads weights alone")
     form = PackedForm(request.config, mapping, request.result)
     form.require_whole_entries()
     untiled = UntiledForm(form)
@@ -193,7 +192,7 @@ def fixed_form(
     Raises:
         MapError: no intrinsic with these axes computes the expression so.
     """
-    result = looked_up(viewed(output)[0])
+    result = joined(viewed(output)[0], config)
     named = {axis_name(axis): tuple(map(axis_name, members)) for axis, members in groups.items()}
     cores = [core for core in machine_cores(config) if set(core.axes) == set(named)]
     reasons = []

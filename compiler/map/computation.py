@@ -19,6 +19,7 @@ from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
 from vdla.compiler.tensorize import IMMEDIATE, Intrinsic
 
+_MOST_AXES = 3  # rows, lanes, terms
 Binding = dict[str, ir.Expr]
 """What each operand stands for; a table, for the load of its tensor."""
 
@@ -159,6 +160,9 @@ def contractions(sums: te.Tensor, core: Core) -> Iterator[Computation]:
         kinds = ("a plain computation", "a reduction")
         must, got = kinds if wanted.reduction is None else kinds[::-1]
         raise MapError(f"the stage must be {must}, got {got}")
+    if len(core.axes) > _MOST_AXES:
+        got = ", ".join(axis.removeprefix("v") for axis in core.axes[2:])
+        raise MapError(f"{core.pattern.name} must add its entries along one axis for the mapper to use it, got {got}")
     _require_reducer(stage, wanted)
     axes = PlainAxes.of(stage, stage.value.expr)
     tensors = {tensor.name: tensor for tensor in stage.reads}

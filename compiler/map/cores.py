@@ -18,7 +18,7 @@ from vdla.compiler.extensions import machine_intrinsics
 from vdla.compiler.map.expression_parts import is_table
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
-from vdla.compiler.tensorize import Intrinsic
+from vdla.compiler.tensorize import IMMEDIATE, Intrinsic
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Operand, Source, VectorOp
 
@@ -50,9 +50,13 @@ class Core:
 
     @property
     def held(self) -> str | None:
-        """The operand that is loaded as weights."""
-        scopes, tables = self.pattern.scopes, self.pattern.tables
-        return next((name for name, scope in scopes.items() if scope == "wgt" and name not in tables), None)
+        """The operand that is loaded as weights; None where windows move over the only operand,
+        though it lies in the weight buffer.
+        """
+        entries = {name: scope for name, scope in self.pattern.scopes.items() if scope != IMMEDIATE}
+        operands = [name for name in entries if name not in (*self.pattern.tables, self.pattern.output.name)]
+        weights = [name for name in operands if entries[name] == "wgt"]
+        return weights[0] if weights and operands != weights else None
 
     @property
     def is_only_step(self) -> bool:

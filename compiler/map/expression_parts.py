@@ -13,11 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from vdla.compiler import ir, te
-from vdla.compiler.codegen.vdla.intrinsics.stage_intrinsic import stage_intrinsic
 from vdla.compiler.te import Stage
-from vdla.compiler.te.expr import axis_name, merge_unique
-from vdla.compiler.tensorize import IntrinsicError
-from vdla.hardware.config import Config
 from vdla.support.errors import Error
 
 
@@ -130,44 +126,6 @@ def viewed(output: te.Tensor) -> tuple[te.Tensor, te.Tensor | None]:
     return output, None
 
 
-def looked_up(output: te.Tensor) -> te.Tensor:
-    """A result that is looked up in a table, as one stage: where the table is indexed by elements
-    of a requantised tensor, its computation takes their place.
-    """
-    stage = output.stage
-    computed = [tensor for tensor in stage.reads if tensor.stage is not None] if isinstance(stage, Stage) else []
-    if not isinstance(stage, Stage) or stage.reduction is not None or len(computed) != 1:
-        return output
-    (inner,) = computed
-    axis_vars = tuple(ir.Var(axis_name(axis)) for axis in stage.axes)
-    loads = [e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load)]
-    at_own_place = all(load.indices == axis_vars for load in loads if load.buffer == inner.name)
-    if sums_of(inner) is inner or not any(map(is_table, loads)) or not at_own_place:
-        return output
-    before = inner.stage
-    assert isinstance(before, Stage), "requantised, by what `sums_of` says"
-
-    def value(*at: te.Value) -> te.Value:
-        element = ir.substitute(before.value.expr, _places(before, at))
-        expr = _with_element(ir.substitute(stage.value.expr, _places(stage, at)), inner.name, element)
-        others = tuple(tensor for tensor in stage.reads if tensor is not inner)
-        return te.Value(expr, output.dtype, tensors=merge_unique(before.reads, others))
-
-    fused: te.Tensor = te.compute(output.shape, value, output.name)
-    return fused
-
-
-def _places(stage: Stage, at: tuple[te.Value, ...]) -> dict[str, ir.Expr]:
-    return {axis_name(axis): place.expr for axis, place in zip(stage.axes, at, strict=True)}
-
-
-def _with_element(expr: ir.Expr, name: str, element: ir.Expr) -> ir.Expr:
-    """`expr` with the loads of a tensor replaced."""
-    if isinstance(expr, ir.Load) and expr.buffer == name:
-        return element
-    return ir.map_operands(expr, lambda operand: _with_element(operand, name, element))
-
-
 def sums_of(output: te.Tensor) -> te.Tensor:
     """The sums of a result: itself where it has 32 bits, or what its epilogue reads."""
     stage = output.stage
@@ -176,23 +134,3 @@ def sums_of(output: te.Tensor) -> te.Tensor:
         if len(computed) == 1:
             return computed[0]
     return output
-
-
-def why_not_staged(output: te.Tensor, config: Config) -> str:
-    """Why no mapping of an expression uses the stage of a machine; empty where one can."""
-    assert config.stage is not None, "a machine with a stage"
-    name = config.stage.name
-    try:
-        tables = len(stage_intrinsic(config).tables)
-    except IntrinsicError as error:
-        return str(error)
-    if tables != 1:
-        return f"stage {name} must have one table for the mapper to use it, got {tables or 'none'}"
-    if not _is_looked_up(output):
-        return f"results must be looked up in a table to go through stage {name}, got others"
-    return ""
-
-
-def _is_looked_up(output: te.Tensor) -> bool:
-    result = looked_up(viewed(output)[0])
-    return sums_of(result) is not result and isinstance(result.stage, Stage) and bool(tables_of(result.stage))

@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import combinations, product
 from math import prod
 
+from vdla.compiler import ir
 from vdla.compiler.map.computation import Computation, contractions
 from vdla.compiler.map.cores import Core
 from vdla.compiler.map.expression_parts import MapError
@@ -109,7 +110,7 @@ def signatures(computation: Computation) -> dict[str, Signature]:
 
 def mappings(computation: Computation, core: Core) -> Iterator[Mapping]:
     """All mappings of a computation onto the axes of its last intrinsic."""
-    grouped = _lane_groups(computation) if core.held is None else signature_groups(computation, core)
+    grouped = _lane_groups(computation, core) if core.held is None else signature_groups(computation, core)
     for groups in grouped:
         yield Mapping(computation, groups)
 
@@ -145,14 +146,24 @@ def _choices(
     return chosen if RESULT in wanted else chosen[1:] or [()]
 
 
-def _lane_groups(computation: Computation) -> Iterator[Groups]:
-    """Groups of any axes of the result for the rows and the lanes of an entry."""
+def _lane_groups(computation: Computation, core: Core) -> Iterator[Groups]:
+    """Groups of any axes of the result for the rows and the lanes of an entry, and of any axes of
+    the reduction for its terms.
+    """
     (rows, one), (lanes, _) = list(intrinsic_extents(computation.core).items())[:2]
     axes = [axis for axis, extent in computation.spatial.items() if extent > 1]
+    reduced = subsets([axis for axis, extent in computation.reduce.items() if extent > 1])
+    of_terms = [dict.fromkeys(core.axes[2:], chosen) for chosen in (reduced[1:] or [()])] if core.axes[2:] else [{}]
     for of_lanes in subsets(axes)[1:] or [()]:
         rest = [axis for axis in axes if axis not in of_lanes]
-        for of_rows in subsets(rest) if one > 1 else [()]:
-            yield {rows: of_rows, lanes: of_lanes}
+        for of_rows in subsets(rest) if one > 1 and _reads_rows(core, rows) else [()]:
+            yield from ({rows: of_rows, lanes: of_lanes, **terms} for terms in of_terms)
+
+
+def _reads_rows(core: Core, rows: str) -> bool:
+    """Whether the rows of an entry are apart in an operand; weights alone give all the same."""
+    loads = (e for e in ir.walk_expr(_stage(core.pattern).value.expr) if isinstance(e, ir.Load))
+    return any(ir.Var(rows) in load.indices for load in loads)
 
 
 def subsets(axes: Sequence[str]) -> list[tuple[str, ...]]:
@@ -164,6 +175,8 @@ def require_covered(mapping: Mapping) -> None:
     """MapError unless every axis is inside the intrinsic or can be a loop around it."""
     windows = set(mapping.computation.streamed)
     for axis, signature in signatures(mapping.computation).items():
+        if mapping.computation.extents[axis] == 1:
+            continue
         outside = axis not in mapping.mapped and not (mapping.fixed and mapping.computation.held in signature)
         if RESULT in signature and not windows & signature and outside:
             names = " or ".join(sorted(windows))

@@ -14,6 +14,7 @@ from vdla.compiler.map.computation import Computation, FromOperand
 from vdla.compiler.map.expression_parts import MapError, Table, tables_of
 from vdla.compiler.map.mapping import ROW_BLOCKS, Mapping, OuterLoops, intrinsic_extents, require_covered
 from vdla.compiler.map.packed_operand import PackedOperand, pack_operand
+from vdla.compiler.map.way_out import is_of_stage
 from vdla.compiler.operators.vdla.roles import WINDOW, Role
 from vdla.compiler.operators.vdla.schedule import TileAxes
 from vdla.compiler.te import Stage
@@ -99,12 +100,18 @@ class PackedForm:
         return result
 
     def require_whole_entries(self) -> None:
-        """MapError where an operand of the input buffer is a vector that is less than an entry."""
-        entry = 8 * self.config.entry_bytes[Buffer.INP]
+        """MapError where an operand of the input or the weight buffer is a vector that is less than
+        an entry, or where padding would be written to the weight buffer.
+        """
         for name, operand in self.streamed.items():
+            buffer = self.window_buffers[name]
+            entry = 8 * self.config.entry_bytes[buffer]
             bits = prod(operand.lanes) * ir.INTEGER_BITS[operand.source.dtype]
-            if self.window_buffers[name] is Buffer.INP and bits % entry:
-                raise MapError(f"vectors of {name} must fill entries of {entry} bits of the input buffer, got {bits}")
+            if buffer is not Buffer.ACC and bits % entry:
+                kind = "input" if buffer is Buffer.INP else "weight"
+                raise MapError(f"vectors of {name} must fill entries of {entry} bits of the {kind} buffer, got {bits}")
+            if buffer is Buffer.WGT and operand.chip_conditions():
+                raise MapError(f"{name} must be in the input buffer to be padded there, got the weight buffer")
 
     # --- results
 
@@ -132,10 +139,10 @@ class PackedForm:
 
     @cached_property
     def stage(self) -> Intrinsic | None:
-        """The intrinsic of the machine's stage, if results are looked up on their way out."""
+        """The intrinsic of the machine's stage, if results go through it on their way out."""
         tables = () if self.raw else tables_of(self.epilogue)
         if not tables:
-            return None
+            return stage_intrinsic(self.config) if is_of_stage(self.output, self.config) else None
         if self.config.stage is None:
             rule = f"{self.output.name} looks results up in {', '.join(tables)}, so the machine must have a stage"
             raise MapError(f"{rule} on the way out, got none")
@@ -151,7 +158,7 @@ class PackedForm:
     @cached_property
     def result_table(self) -> tuple[str, Table] | None:
         """The program's tensor of the table of the stage, and the table."""
-        if self.stage is None:
+        if self.stage is None or not self.stage.tables:
             return None
         (name,), (operand,) = tables_of(self.epilogue), self.stage.tables
         source = next(tensor for tensor in self.epilogue.reads if tensor.name == name)

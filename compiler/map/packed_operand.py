@@ -29,6 +29,7 @@ from vdla.compiler.map.access import (
     place_name,
 )
 from vdla.compiler.map.mapping import ROW_BLOCKS, Mapping, OuterLoops, intrinsic_extents
+from vdla.compiler.map.padding import repeats_last, term_fills
 from vdla.compiler.te import Stage
 
 Index = Any  # an int, or an element of a tensor expression
@@ -36,12 +37,15 @@ Index = Any  # an int, or an element of a tensor expression
 
 @dataclass(frozen=True)
 class PackedOperand:
-    """The packed form of one operand of a mapping; `entry` has the intrinsic's axes of an entry."""
+    """The packed form of one operand of a mapping; `entry` has the intrinsic's axes of an entry.
+    Terms beyond the last one read `fill`, unless any element will do.
+    """
 
     mapping: Mapping
     access: Access
     entry: tuple[str, ...]
     dimensions: tuple[Dimension, ...]
+    fill: int | None = None
 
     @property
     def source(self) -> te.Tensor:
@@ -92,12 +96,14 @@ class PackedOperand:
         gather = self.access.gather
         if gather is None:
             indices = [kept[d] if d in kept else value_of(form, values) for d, form in enumerate(self.access.forms)]
-            return _guarded(self.source[tuple(indices)], valid, 0)
+            return _guarded(self.source[tuple(indices)], valid, self.fill or 0)
         windows = {window.place for window in self.windows}
         places = {place_name(d): value_of(form, values) for d, form in enumerate(self.access.forms) if d not in windows}
         indices = [kept[d] if d in kept else at_places(index, places) for d, index in enumerate(gather.indices)]
         inside = [at_places(part, places, "bool") for part in self._conditions() if not self._on_chip(part)]
-        return _guarded(self.source[tuple(indices)], [*valid, *inside], gather.fill if inside else 0)
+        if self.fill in (None, gather.fill):
+            return _guarded(self.source[tuple(indices)], [*valid, *inside], gather.fill if inside else self.fill or 0)
+        return _guarded(_guarded(self.source[tuple(indices)], inside, gather.fill), valid, self.fill or 0)
 
     def _axis_values(self, at: tuple[te.Value, ...]) -> tuple[dict[str, te.Value], list[te.Value]]:
         """The value of every axis at a packed index, and the conditions under which it exists."""
@@ -162,7 +168,7 @@ def pack_operand(mapping: Mapping, name: str, vectors: int | None = None) -> Pac
     first = _in_plain_order(mapping, access, [*map(LoopDim, sections), *blocks])
     inner: list[Dimension] = [VectorDim(tuple(others), vectors)] if vectors else [*map(LoopDim, others)]
     moved = _placed(outer, stepped, [*map(BlockDim, last)])
-    return PackedOperand(mapping, access, entry, (*first, *inner, *moved))
+    return PackedOperand(mapping, access, entry, (*first, *inner, *moved), term_fills(mapping).get(name))
 
 
 def _in_plain_order(mapping: Mapping, access: Access, dimensions: list[LoopDim | BlockDim]) -> list[LoopDim | BlockDim]:
@@ -236,7 +242,10 @@ def axis_values(
     for axis, block in blocks.items():
         fused = block * intrinsic[axis] + lanes[axis]
         if mapping.extent(axis) < mapping.blocks(axis) * intrinsic[axis]:
-            valid.append(fused < mapping.extent(axis))
+            if axis in list(mapping.groups)[2:] and repeats_last(mapping):
+                fused = te.minimum(fused, mapping.extent(axis) - 1)
+            else:
+                valid.append(fused < mapping.extent(axis))
         values |= _digits(fused, {member: extents[member] for member in mapping.groups[axis]})
     return values, valid
 

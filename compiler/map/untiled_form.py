@@ -59,6 +59,7 @@ class UntiledForm:
         problem, config, steps = self.problem, self.form.config, len(self.form.computation.steps)
         waits = steps <= problem.inputs and not problem.through_acc
         entry = config.out_entry_bytes / config.inp_entry_bytes if problem.through_acc else 1.0
+        entry = config.wgt_entry_bytes / config.inp_entry_bytes if problem.through_wgt else entry
         return replace(problem, step=problem.step if waits else max(problem.step, steps), entry=entry)
 
     @cached_property
@@ -105,10 +106,13 @@ class UntiledForm:
 
     def _load(self, name: str) -> Intrinsic:
         """What loads the window of an operand."""
-        config = self.form.config
-        if self.form.window_buffers[name] is Buffer.ACC:
-            return dma.load(config, Buffer.ACC, widen=True)
-        return dma.load(config, Buffer.INP, self.form.streamed[name].lanes)
+        config, operand = self.form.config, self.form.streamed[name]
+        match self.form.window_buffers[name]:
+            case Buffer.ACC:
+                return dma.load(config, Buffer.ACC, widen=True)
+            case Buffer.WGT:
+                return dma.load(config, Buffer.WGT, operand.lanes, dtype=operand.source.dtype)
+        return dma.load(config, Buffer.INP, operand.lanes)
 
     @cached_property
     def extra_bytes(self) -> int:

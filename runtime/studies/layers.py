@@ -94,10 +94,12 @@ def _layers_of(given: object) -> list[EvaluatedLayer]:
 
 def layer_of(name: str, given: Definition | te.Tensor, baseline: te.Tensor | None = None) -> EvaluatedLayer:
     """A layer that a user defines, whose types are given; `baseline` is what the plain machine
-    computes instead, from inputs of the same names.
+    computes instead. From inputs of the same names it has a result of the same shape; from others,
+    such as bytes of eight bits each, one of as many elements.
 
     Raises:
-        EvaluateError: the baseline has another result, or other inputs.
+        EvaluateError: the baseline has another result, or an input of the same name but another
+            shape.
     """
     layer = given if isinstance(given, Definition) else Definition("expression", placeholders_of(given), given)
     if baseline is not None:
@@ -115,11 +117,20 @@ def placeholders_of(output: te.Tensor) -> tuple[te.Tensor, ...]:
 def _check_baseline(name: str, layer: Definition, baseline: te.Tensor) -> None:
     known = {tensor.name: str(list(tensor.shape)) for tensor in layer.inputs}
     shapes = {tensor.name: str(list(tensor.shape)) for tensor in placeholders_of(baseline)}
-    kinds = [(f"input {input_}", known.get(input_, "none"), shape) for input_, shape in shapes.items()]
+    kinds = [(f"input {input_}", known[input_], shape) for input_, shape in shapes.items() if input_ in known]
     ours, theirs = (f"{tensor.dtype}{list(tensor.shape)}" for tensor in (layer.output, baseline))
+    if reads_others(layer.output, baseline):
+        ours, theirs = (f"of {prod(tensor.shape)} elements" for tensor in (layer.output, baseline))
     for what, wanted, got in [("result", ours, theirs), *kinds]:
         if wanted != got:
-            raise EvaluateError(f"evaluate: {what} of the baseline of {name} must be {wanted}, got {got}")
+            remedy = "" if what == "result" else "; give another input another name"
+            raise EvaluateError(f"evaluate: {what} of the baseline of {name} must be {wanted}, got {got}{remedy}")
+
+
+def reads_others(output: te.Tensor, baseline: te.Tensor) -> bool:
+    """Whether a baseline has inputs that a layer lacks, so that results cannot be compared."""
+    known = {tensor.name for tensor in placeholders_of(output)}
+    return any(tensor.name not in known for tensor in placeholders_of(baseline))
 
 
 def _given(layer: Definition, operands: OperandTypes) -> Definition:

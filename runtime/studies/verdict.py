@@ -30,6 +30,7 @@ from vdla.runtime.studies.layers import (
     OperandTypes,
     given_layers,
     least_cycles,
+    reads_others,
     steps_of,
     terms_of,
 )
@@ -52,7 +53,8 @@ class LayerVerdict:
     `baseline_steps` those of another formulation before, None if both are the same.
     No program takes fewer than `least_cycles`, in which the machine with the extension reads the
     operands once, or writes the results. `baseline_error` is the largest difference between its
-    results and those of another formulation before, on random data; None if both are the same.
+    results and those of another formulation before, on random data; None if both are the same, or
+    the formulations have other inputs.
     """
 
     name: str
@@ -250,7 +252,9 @@ def _judged(
         before=before,
         after=after,
         accuracy=None if types == plain else accuracy_of(terms_of(output), plain, types, seed),
-        baseline_error=None if baseline is None else largest_difference(output, baseline, seed),
+        baseline_error=None
+        if baseline is None or reads_others(output, baseline)
+        else largest_difference(output, baseline, seed),
         baseline_steps=None if baseline is None else _needed(steps_of(baseline), before),
     )
 

@@ -37,6 +37,22 @@ def shift_left(a: Int, amount: Int, bits: Int) -> Int:
 
 
 @helper
+def _one_bits(a: Int) -> Int:
+    """The number of one bits of a value from 0 to 2**32 - 1: in pairs, in fours, in bytes."""
+    pairs = a - (a >> 1 & 0x55555555)
+    fours = (pairs & 0x33333333) + (pairs >> 2 & 0x33333333)
+    return (fours + (fours >> 4) & 0x0F0F0F0F) * 0x01010101 >> 24 & 0xFF
+
+
+@helper
+def one_bits(a: Int, bits: Int) -> Int:
+    """The number of one bits of a value of `bits`."""
+    if bits > 32:
+        return _one_bits(a & 0xFFFFFFFF) + _one_bits(a >> 32 & ((1 << (bits - 32)) - 1))
+    return _one_bits(a & ((1 << bits) - 1))
+
+
+@helper
 def narrow(element: Int, place: Int, bits: Int) -> Int:
     """Part `place` of an element, a signed number of `bits`; part 0 is in the low bits."""
     return element << (64 - (place + 1) * bits) >> (64 - bits)

@@ -21,7 +21,9 @@ _HEADER = '''"""The kernel of an extension, generated; see simulator/function/ex
 
 import numpy as np
 
-from vdla.simulator.function.extension_arithmetic import divide, narrow, remainder, shift_left, shift_right
+from vdla.simulator.function.extension_arithmetic import (
+    divide, narrow, one_bits, remainder, shift_left, shift_right,
+)
 from vdla.simulator.function.kernels import (
     ACC, ACC0, ACC1, EMIT, EMIT_NONE, INIT, LOOP0, LOOP1, OUT, SCL, SCL0, SCL1, SRC, SRC0, SRC1,
     U_ACC, U_FIRST, U_LAST, U_SRC, U_WGT, WGT, WGT0, WGT1, send,

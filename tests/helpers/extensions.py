@@ -138,3 +138,46 @@ def tally(config):
         fields=(PlugInField("by", 3, "Bits that are dropped from a value."),),
         interval=2,
     )
+
+
+def bits(config):
+    """acc[b, o] += agreeing bits of x and w, told apart by odd counts: functions of every width."""
+    x = te.placeholder((config.batch, config.block_in), config.inp_dtype, "x")
+    w = te.placeholder((config.block_out, config.block_in), config.wgt_dtype, "w")
+    i = te.reduce_axis(config.block_in, "i")
+
+    def value(b, o):
+        one, other = te.cast("int32", x[b, i]), te.cast("int32", w[o, i])
+        by_width = [
+            te.cast("int32", te.popcount(te.cast(dtype, one ^ other << 7))) * (3 + n)
+            for n, dtype in enumerate(("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"))
+        ]
+        total = by_width[0]
+        for count in by_width[1:]:
+            total = total + count
+        return te.sum(total - te.abs(te.popcount(one) - 5), axis=i)
+
+    return Extension(
+        name="bits",
+        doc="Adds counts of bits.",
+        output=te.compute((config.batch, config.block_out), value, "acc"),
+        scopes={"x": "inp", "w": "wgt", "acc": "acc"},
+    )
+
+
+def lanes(config):
+    """acc[b, o] = the largest over j of x[b, j, o] - w[o, o, j]: groups of entries with
+    more dimensions than two.
+    """
+    x = te.placeholder((config.batch, 2, config.block_in), config.inp_dtype, "x")
+    w = te.placeholder((config.block_out, config.block_in, 2), config.wgt_dtype, "w")
+    j = te.reduce_axis(2, "j")
+
+    def largest(b, o):
+        at = o % config.block_in
+        return te.max(te.cast("int32", x[b, j, at]) - te.cast("int32", w[o, at, j]), axis=j)
+
+    output = te.compute((config.batch, config.block_out), largest, "acc")
+    return Extension(
+        name="lanes", doc="Keeps the largest difference.", output=output, scopes={"x": "inp", "w": "wgt", "acc": "acc"}
+    )

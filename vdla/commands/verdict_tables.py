@@ -169,6 +169,8 @@ def notes_of(verdict: ExtensionVerdict) -> Iterator[str]:
     for layer in verdict.layers:
         if layer.baseline_error is not None:
             yield f"{layer.name}: another formulation before, whose results differ by up to {layer.baseline_error:,.6g}"
+        elif layer.baseline_steps is not None:
+            yield f"{layer.name}: another formulation before, of other inputs; the results are not compared"
     in_turns = [layer.name for layer in verdict.layers if _is_in_turns(verdict, layer)]
     if in_turns:
         cause = "as where virtual threads have too few tiles"

@@ -140,8 +140,11 @@ def fitting(config: Config, problem: TilingProblem, c: Candidates) -> Bools:
     slot = config.acc_bits // config.out_bits if problem.raw else 1
     lanes = c.out_blocks * problem.lanes * np.where(c.over == _GROUPS, c.threads, 1)
     good: Bools = (
-        ((0 if problem.through_acc else window) <= (config.inp_depth // 2 if problem.chained else config.inp_depth))
-        & (weights * weight_copies <= config.wgt_depth)
+        (
+            (0 if problem.through_acc or problem.through_wgt else window)
+            <= (config.inp_depth // 2 if problem.chained else config.inp_depth)
+        )
+        & (weights * weight_copies + (window if problem.through_wgt else 0) <= config.wgt_depth)
         & (results * copies * problem.sums + (window if problem.through_acc else 0) <= config.acc_depth)
         & (results * copies * slot <= config.out_depth)
         & (lanes <= config.scl_depth)

@@ -26,14 +26,15 @@ class TilingProblem:
     likewise. `weights`: entries for one output and one input block. `separate`: an output block
     reads only the input blocks of its channels. `phases`: results at one position of the tile
     loops. `inputs`: windows read, each of `unit` entries per pixel; `through_acc`: windows are held
-    in the accumulator. `lanes`: entries of the scale for one output block. `kept`: the share of
-    taps that do not read padding, which is skipped; `cuts`: the row borders and column borders at
-    which the skipped taps change; `breaks`: these and the changes of the scale's stride, each of
-    which splits a computation into several instructions. `chained`: another operator hides the
-    loads of the first tile. `sections`: the number of such problems in sequence, each with separate
-    output blocks and weights. `sums`: entries of the accumulator for one result. `entry`: bytes
-    read per window entry, relative to an entry of the input buffer. `step`: cycles of one term,
-    `pause`: cycles of an instruction besides its terms, where an extension computes them.
+    in the accumulator, `through_wgt`: in the weight buffer. `lanes`: entries of the scale for one
+    output block. `kept`: the share of taps that do not read padding, which is skipped; `cuts`: the
+    row borders and column borders at which the skipped taps change; `breaks`: these and the changes
+    of the scale's stride, each of which splits a computation into several instructions. `chained`:
+    another operator hides the loads of the first tile. `sections`: the number of such problems in
+    sequence, each with separate output blocks and weights. `sums`: entries of the accumulator for
+    one result. `entry`: bytes read per window entry, relative to an entry of the input buffer.
+    `step`: cycles of one term, `pause`: cycles of an instruction besides its terms, where an
+    extension computes them.
     """
 
     batches: int
@@ -53,6 +54,7 @@ class TilingProblem:
     inputs: int = 1
     unit: int = 1
     through_acc: bool = False
+    through_wgt: bool = False
     lanes: int = 1
     kept: float = 1.0
     cuts: tuple[int, int] = (0, 0)

@@ -7,14 +7,18 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+import numpy as np
 import pytest
 from helpers.extensions import LUT_FIELDS, lut, narrow, pair, sad
+from numba import njit
 
 import vdla
 from vdla import te
 from vdla.compiler.extensions import Extension, ExtensionError, load
+from vdla.compiler.ir import SCALAR_FUNCTIONS
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer, OldSum, PlugInField, Port
+from vdla.simulator.function import extension_arithmetic
 
 TINY = Config.preset("tiny")
 
@@ -174,14 +178,33 @@ def test_inconsistent_declarations_are_refused(changes, message):
             "bound it with te.maximum or te.clip",
         ),
         (
-            lambda old, b, o: te.popcount(old[b, o]),
-            "extension own: behaviour must be made of integer operators and te.abs, got popcount; "
-            "read its values from a table",
+            lambda old, b, o: old[b, te.popcount(old[b, o]) - 1],
+            "extension own: index 1 of old, popcount(old[vb, vo]) - 1, must lie in 0..3 for all data, "
+            "got -1..31; bound it with te.clip or & 3",
+        ),
+        (
+            lambda old, b, o: old[b, te.abs(te.clip(old[b, o], -4, 3))],
+            "extension own: index 1 of old, abs(min(max(old[vb, vo], -4), 3)), must lie in 0..3 for all data, "
+            "got 0..4; bound it with te.clip or & 3",
         ),
     ],
 )
 def test_behaviours_that_no_datapath_has_are_refused(value, message):
     assert message_of(lambda: computed(value)) == message
+
+
+@pytest.mark.parametrize("name", [f.name for f in SCALAR_FUNCTIONS.values() if "int32" in f.dtypes])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+def test_every_function_of_integers_is_one_of_a_behaviour(name, dtype):
+    declared = computed(lambda old, b, o: te.cast("int32", te.call(name, te.cast(dtype, old[b, o]))))
+    names = {"np": np, **vars(extension_arithmetic)}
+    exec(declared.kernel, names)
+    step, none = njit(names["step"]), np.zeros(0, np.int8)
+    for entry in np.array([[0, -1, 1, -(2**31)], [2**31 - 1, 0x5A5A5A5A, -128, 255]], np.int32):
+        new = np.zeros(4, np.int32)
+        step(new, entry, none, none, none, False)
+        exact = SCALAR_FUNCTIONS[name].model(entry.astype(dtype)).astype(np.int32)
+        assert new.tolist() == exact.tolist()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from helpers.stateful_datapaths import echo, tally
 
 import vdla
 from vdla import te
-from vdla.compiler.extensions import ExtensionError
+from vdla.compiler.extensions import Extension, ExtensionError
 from vdla.compiler.extensions.load import unit_of
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.generate.datapath_header import stub
@@ -121,8 +121,58 @@ def test_parts_with_two_datapaths_are_refused():
     first, second = tally(TINY)
     with pytest.raises(ExtensionError) as failure:
         unit_of("here:1", [first, replace(second, datapath=TALLY + "\n")]).plug_ins(TINY)
-    rule = "the parts of a declaration must have one datapath"
+    rule = "the parts of a declaration that share state must have one datapath"
     assert str(failure.value).partition(": ")[2] == f"{rule}, got another in tally_set than in tally"
+
+
+POWER = """
+module ext_{name}
+  import vdla_pkg::*;
+(
+  input  logic clk_i,
+  input  logic rst_ni,
+  input  logic valid_i,
+  input  logic begin_i,
+  input  logic [Batch-1:0][BlockOut-1:0][InpBits-1:0] src_i,
+  output logic [Batch-1:0][BlockOut-1:0][31:0] result_o
+);
+  assign result_o = '0;
+endmodule
+"""
+
+
+def power(name, exponent, text=POWER):
+    """An instruction without state, with a datapath of its own."""
+    x = te.placeholder((TINY.batch, TINY.block_out), TINY.inp_dtype, "x")
+
+    def value(b, o):
+        factor = te.cast("int32", x[b, o])
+        return factor * factor * factor if exponent == 3 else factor * factor
+
+    output = te.compute(x.shape, value, "acc")
+    datapath = text.format(name=name)
+    return Extension(name=name, doc="A power.", output=output, scopes={"x": "inp", "acc": "acc"}, datapath=datapath)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (1, 0, 2, 3), (2, 1, 3, 0)])
+def test_parts_that_share_no_state_have_datapaths_of_their_own(order):
+    def declare(config):
+        parts = [power("square", 2), power("cube", 3), *tally(config)]
+        return [parts[place] for place in order]
+
+    machine = vdla.extend(TINY, declare)
+    units = {module_name(unit): [part.name for part in unit.parts] for unit in datapath_units(machine)}
+    assert units == {"ext_square": ["square"], "ext_cube": ["cube"], "ext_tally": ["tally", "tally_set"]}
+    assert [part.name for part in machine.extensions] == [part.name for part in declare(TINY)]
+    assert {"ext_square.sv", "ext_cube.sv", "ext_tally.sv"} <= set(machine_files(machine))
+    again = vdla.Config.from_dict(machine.to_dict())
+    assert again == machine
+
+
+def test_parts_that_share_no_state_may_have_one_datapath():
+    both = "\n".join(POWER.format(name="square").splitlines())
+    with pytest.raises(ExtensionError, match=r"must have port square_valid_i, got none"):
+        unit_of("here:1", [power("square", 2, both), power("cube", 3, both)]).plug_ins(TINY)
 
 
 def test_ports_of_one_name_are_refused():

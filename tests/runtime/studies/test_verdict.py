@@ -153,11 +153,23 @@ def test_a_layer_can_have_a_baseline_in_another_formulation() -> None:
     assert layer.baseline_error == exact  # another result, which the verdict says
 
 
+def test_a_baseline_of_other_inputs_is_not_compared() -> None:
+    """Such as eight-bit operands, for bytes of which a step reads the bits."""
+    baseline = vdla.definitions.dense(rows=8, in_features=64, out_features=6).output
+    (layer,) = evaluate(declare_differences, [layer_of("distance", distances(), baseline)], TINY).layers
+    assert layer.before.cost is not None and layer.speedup is not None
+    assert (layer.baseline_error, layer.baseline_steps) == (None, 6 * 8 * 64)
+    with pytest.raises(
+        EvaluateError, match=r"result of the baseline of mine must be of 48 elements, got of 56 elements"
+    ):
+        layer_of("mine", distances(), vdla.definitions.dense(rows=7, in_features=64, out_features=8).output)
+
+
 @pytest.mark.parametrize(
     ("terms", "columns", "text"),
     [
         (8, 4, r"result of the baseline of mine must be int32\[6, 8\], got int32\[6, 4\]"),
-        (4, 8, r"input a of the baseline of mine must be \[6, 8\], got \[6, 4\]"),
+        (4, 8, r"input a of the baseline of mine must be \[6, 8\], got \[6, 4\]; give another input another name"),
     ],
 )
 def test_a_baseline_of_another_shape_is_refused(terms: int, columns: int, text: str) -> None:
@@ -213,18 +225,25 @@ def test_a_stage_is_judged_by_the_layers_that_go_through_it() -> None:
     assert dense.after.reason == "results must be looked up in a table to go through stage look, got others"
 
 
+def test_a_stage_of_arithmetic_is_judged_by_the_layers_that_it_computes() -> None:
+    dense = vdla.definitions.dense(rows=6, in_features=8, out_features=8, raw=False).output
+    layer = te.compute(dense.shape, lambda n, o: 0 - dense[n, o], "negative")
+    (outcome,) = evaluate(negated, [layer], TINY).layers
+    assert outcome.applies and outcome.steps == 6 * 8 * 8 and outcome.before.cost is None
+
+
 def differences_beside_a_stage(config: Config) -> list[Any]:
     return [negated(config), declare_differences(config)]
 
 
 FORM = "the value must have the form abs(int32(inp[vb, vi]) - int32(wgt[vo, vi]))"
-UNTABLED = "stage negated must have one table for the mapper to use it, got none"
+OTHERS = "results must be computed as stage negated does, got others"
 NO_TABLE = "results must be looked up in a table to go through stage look, got others"
 NO_PRODUCT = "gemm: the value must have the form int32(inp[vb, vi]) * int32(wgt[vo, vi]), got abs"
 UNUSED = [
-    (negated, small_dense, UNTABLED),
-    (negated, looked_up, UNTABLED),
-    (differences_beside_a_stage, small_dense, f"{UNTABLED}; {FORM}, got "),
+    (negated, small_dense, OTHERS),
+    (negated, looked_up, OTHERS),
+    (differences_beside_a_stage, small_dense, f"{OTHERS}; {FORM}, got "),
     (declare_table, small_dense, NO_TABLE),
     (declare_table, lambda: layer_of("distance", distances()), NO_TABLE),
     (declare_table, lambda: looked_up(512), "table must be an input of 256 elements of int8, got int8[512]"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.extended_programs import random_extended
-from helpers.extensions import lut, mix, narrow, pair, sad
+from helpers.extensions import bits, lanes, lut, mix, narrow, pair, sad
 from helpers.hand_programs import program
 from helpers.naive_function import Naive
 from helpers.naive_timing import Machine
@@ -23,9 +23,9 @@ from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import time_columns
 from vdla.verification.adversary import Harm, attack
 
-DECLARED = (lut, sad, mix, narrow, pair)
+DECLARED = (lut, sad, mix, narrow, pair, bits, lanes)
 TINY = vdla.extend(Config.preset("tiny"), *DECLARED)
-LUT, SAD, MIX, NARROW, PAIR = (isa_of(TINY).format_named(declare.__name__).cls for declare in DECLARED)
+LUT, SAD, MIX, NARROW, PAIR, *_ = (isa_of(TINY).format_named(declare.__name__).cls for declare in DECLARED)
 
 LOADS = (Load(Buffer.UOP), Load(Buffer.WGT), Load(Buffer.INP, x_size=4, push_next=1))
 SUMS = SAD(loop0=4, acc0=1, src0=1, init=1, pop_prev=1)

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from helpers.extensions import axpy, lut, mix, narrow, pair, sad
+from helpers.extensions import axpy, bits, lut, mix, narrow, pair, sad
 from helpers.hand_programs import program
 from helpers.naive_function import Naive
 from helpers.naive_timing import Machine
@@ -24,7 +24,7 @@ from vdla.verification.programs.mutation import mutants
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_programs import random_draft, random_verified_program
 
-DECLARED = (lut, sad, mix, axpy, narrow, pair)
+DECLARED = (lut, sad, mix, axpy, narrow, pair, bits)
 PLAIN = Config.preset("tiny")
 BATCHED = replace(PLAIN, batch=2, block_in=8, inp_kib=2, acc_kib=2, inp_bits=4, wgt_bits=4, dram=Dram(read_latency=1))
 
