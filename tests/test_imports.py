@@ -128,9 +128,10 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program simulator.support simulator.function simulator.stats "
         "simulator.verify simulator.timing"
     ),
+    "simulator.energy": "support hardware.isa hardware hardware.program simulator.stats simulator.timing",
     "runtime.devices": (
         "support hardware.isa hardware hardware.generate hardware.program simulator.support simulator.function "
-        "simulator.stats simulator.verify simulator.timing"
+        "simulator.stats simulator.verify simulator.timing simulator.energy"
     ),
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
     "runtime.grid": (
