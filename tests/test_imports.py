@@ -234,7 +234,7 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.interpret compiler.te "
         "compiler.extensions compiler.map compiler.operators compiler.operators.definitions compiler.layer_programs "
         "compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes simulator.verify simulator.timing "
-        "simulator runtime.network runtime.tune"
+        "simulator simulator.energy runtime.executor runtime.network runtime.tune"
     ),
     "runtime.checks": (
         "support hardware.isa hardware hardware.generate compiler.ir compiler.target compiler.interpret compiler.te "
@@ -247,7 +247,7 @@ ROOMS: dict[str, str] = {
         "compiler.operators.vdla compiler.operators compiler.operators.definitions compiler.operators.cpu "
         "compiler.operators.gpu compiler.graph compiler.templates compiler.tune compiler.tune.searches "
         "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.function simulator.stats "
-        "simulator.verify simulator.timing simulator runtime.devices runtime.grid runtime.executor "
+        "simulator.verify simulator.timing simulator simulator.energy runtime.devices runtime.grid runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune networks runtime.diagnosis verification.programs "
         "verification.generated_tests benchmarks.harness charts runtime.studies runtime.checks"
     ),
