@@ -26,7 +26,7 @@ PAGES = (
     "limits.md", "ir.md", "machine.md", "programs.md", "simulator.md", "networks.md", "quantisation.md",
     "graph.md", "intrinsics.md", "extensions.md", "extension-int4.md", "evaluating.md", "exploring.md",
     "extension-sad.md", "wider-block.md", "extension-softmax.md", "extension-lut.md", "extension-depthwise.md",
-    "grid-primitives.md",
+    "grid-primitives.md", "energy.md",
 )  # fmt: skip
 
 
