@@ -49,6 +49,7 @@ ELSEWHERE: dict[str, str] = {
     "vdla.boards.on_board_modules": "makes the wheel for boards",
     "vdla.boards.on_board_wheel": "makes the wheel for boards",
     "vdla.runtime.devices.rtl": "builds the RTL with Verilator and a C++ compiler",
+    "vdla.runtime.devices.rtl_activity": "reads counters of the built RTL",
     "vdla.runtime.devices.rtl_build": "builds the RTL with Verilator and a C++ compiler",
     "vdla.runtime.devices.rtl_library": "loads the built RTL",
     "vdla.runtime.devices.sim": "runs the simulator, which Numba compiles",

@@ -129,9 +129,10 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program simulator.support simulator.function simulator.stats "
         "simulator.verify simulator.timing"
     ),
+    "simulator.energy": "support hardware.isa hardware hardware.program simulator.stats simulator.timing",
     "runtime.devices": (
         "support hardware.isa hardware hardware.generate hardware.program simulator.support simulator.function "
-        "simulator.stats simulator.verify simulator.timing"
+        "simulator.stats simulator.verify simulator.timing simulator.energy"
     ),
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
     "runtime.grid": (
@@ -234,7 +235,7 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.interpret compiler.te "
         "compiler.extensions compiler.map compiler.operators compiler.operators.definitions compiler.layer_programs "
         "compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes simulator.verify simulator.timing "
-        "simulator runtime.network runtime.tune"
+        "simulator simulator.energy runtime.executor runtime.network runtime.tune"
     ),
     "runtime.checks": (
         "support hardware.isa hardware hardware.generate compiler.ir compiler.target compiler.interpret compiler.te "
@@ -247,7 +248,7 @@ ROOMS: dict[str, str] = {
         "compiler.operators.vdla compiler.operators compiler.operators.definitions compiler.operators.cpu "
         "compiler.operators.gpu compiler.graph compiler.templates compiler.tune compiler.tune.searches "
         "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.function simulator.stats "
-        "simulator.verify simulator.timing simulator runtime.devices runtime.grid runtime.executor "
+        "simulator.verify simulator.timing simulator simulator.energy runtime.devices runtime.grid runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune networks runtime.diagnosis verification.programs "
         "verification.generated_tests benchmarks.harness charts runtime.studies runtime.checks"
     ),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vdla.runtime.grid.bank_conflicts import bank_conflicts
     from vdla.runtime.native.kernel import Kernel
     from vdla.runtime.network.quantise import quantise
+    from vdla.runtime.studies.energy import estimate_energy
     from vdla.runtime.studies.verdict import evaluate
     from vdla.runtime.tune.grid_runs import tune_grid
     from vdla.runtime.tune.mapping import map_expression
@@ -77,6 +78,7 @@ __all__ = [
     "default_schedule",
     "definitions",
     "devices",
+    "estimate_energy",
     "evaluate",
     "extend",
     "graph",
@@ -136,6 +138,7 @@ _HOMES = {
     "datapath_cycles": "vdla.runtime.checks.datapath_test",
     "datapath_sources": "vdla.runtime.checks.datapath_test",
     "default_schedule": "vdla.compiler.operators.cpu",
+    "estimate_energy": "vdla.runtime.studies.energy",
     "evaluate": "vdla.runtime.studies.verdict",
     "extend": "vdla.compiler.extensions",
     "interpret": "vdla.compiler.interpret",

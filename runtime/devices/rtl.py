@@ -27,9 +27,11 @@ from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.driver import Driver, Stream
 from vdla.runtime.devices.memory_device import DEFAULT_BYTES, Contents, MemoryDevice
 from vdla.runtime.devices.request_checks import MOST_BYTES, one_thread
+from vdla.runtime.devices.rtl_activity import Counters, activity_counts, model_counters
 from vdla.runtime.devices.rtl_buffers import buffer_contents
 from vdla.runtime.devices.rtl_build import BuildOptions, build_library
 from vdla.runtime.devices.rtl_library import UNIT_NUMBERS, EventLog, MemoryParameters, RtlMachine
+from vdla.simulator.energy import EventCounts
 from vdla.simulator.stats import RunStats, Times, macs_of
 from vdla.simulator.stats.times import UNKNOWN
 from vdla.support.integers import is_int
@@ -73,7 +75,8 @@ class RtlDevice(MemoryDevice):
     `waves` is a file for waveforms (FST); `assertions` ends a run at the first failed assertion of
     the RTL; `stalls` seeds random back-pressure on every channel, which changes times but no
     result; `start` seeds the registers and memories at power-up, which changes nothing that a
-    verified program can see, and needs `assertions`; `model` is a model to run in place of its own.
+    verified program can see, and needs `assertions`; `model` is a model to run in place of its own;
+    with `activity` the model counts events (`activity_counts`).
     """
 
     name = "rtl"
@@ -89,15 +92,18 @@ class RtlDevice(MemoryDevice):
         stalls: int | None = None,
         start: int | None = None,
         model: RtlModel | None = None,
+        activity: bool = False,
     ) -> None:
         super().__init__(config, memory_bytes, timeout_cycles)
         self.injection: Injection | None = None
         self._lock, self._stop_asked = RLock(), Event()
         self._seen = EventLog.empty()
+        self._counted: Counters = {}
         self._stalls = None if stalls is None else _require_integer("seed of stalls", stalls, 0, _LAST_WORD)
         self._start = _require_start(start, assertions)
         self._waves = None if waves is None else _writable(waves)
-        self._model = model or RtlModel(build_library(config, BuildOptions(waves is not None, assertions)))
+        options = BuildOptions(waves is not None, assertions, activity=activity)
+        self._model = model or RtlModel(build_library(config, options))
         self._power_up()
 
     def _power_up(self) -> None:
@@ -149,6 +155,7 @@ class RtlDevice(MemoryDevice):
             self._machine.configure(self._parameters())
             self._machine.map([(block.address, block.nbytes, block.offset) for block in self._open().windows()])
             self._machine.forget_events()
+            self._counted = model_counters(self._machine)
             self._stop_asked.clear()
             try:
                 self.driver.start(stream)
@@ -222,6 +229,13 @@ class RtlDevice(MemoryDevice):
         """The on-chip buffers, which keep their contents between runs."""
         with self._alone():
             return buffer_contents(self.config, self._machine.memories())
+
+    def activity_counts(self) -> EventCounts:
+        """The events of the last run, as `Activity.total` of `vdla.simulator.energy` has them;
+        DeviceError without `activity`.
+        """
+        with self._alone():
+            return activity_counts(self.config, self._machine, self._counted)
 
     def times(self, program: Program) -> Times:
         """The times of the last run's instructions, also of a run that failed."""

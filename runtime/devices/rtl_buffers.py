@@ -26,6 +26,8 @@ _LANE = re.compile(
     r"(\.gen_half\[(?P<half>\d+)\])?(\.gen_beat\[(?P<beat>\d+)\]\.gen_kept)?"
     r"\.u_ram\.gen_lane\[(?P<lane>\d+)\]\.gen_memory$"
 )
+COUNTERS = ("u_activity", "u_steps")
+"""The instances of counters of events, beside the memories."""
 _NAMES = {**{buffer.name.lower(): buffer for buffer in Buffer}, "accumulator": Buffer.ACC}
 
 
@@ -40,6 +42,8 @@ def _packed(config: Config, memories: Mapping[str, Bytes]) -> dict[Buffer, Bytes
     lanes: dict[Buffer, dict[tuple[int, int], Bytes]] = {buffer: {} for buffer in Buffer}
     for name, content in memories.items():
         match = _LANE.search(name)
+        if name.rpartition(".")[2] in COUNTERS:
+            continue
         if match is None:
             raise DeviceError(f"device rtl: memory must be a lane of a buffer, got {name}")
         half, beat, lane = (int(match[part] or 0) for part in ("half", "beat", "lane"))

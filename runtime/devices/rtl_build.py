@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.hardware.generate.datapath_ports import datapath_units
-from vdla.hardware.generate.extension_files import machine_paths
+from vdla.hardware.generate.extension_files import DEFINE, machine_paths
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, rtl_files
 from vdla.runtime.devices.datapath_faults import require_sound
 from vdla.runtime.devices.device import DeviceError
@@ -36,6 +36,8 @@ _RUNTIME_SOURCES = ("verilated.cpp", "verilated_threads.cpp")
 _WAVE_SOURCES = ("verilated_fst_c.cpp",)
 _WAVE_HEADER = "zlib.h"
 _MEMORIES = _HARNESS / "memories.vlt"
+_ACTIVITY = _HARNESS / "activity"
+_PUBLIC_COUNTERS, _COUNTERS = _ACTIVITY / "activity.vlt", _ACTIVITY / "activity.sv"
 _MESSAGES = _HARNESS / "messages.h"
 _UNIT_BYTES = 1_000_000
 _FIRST_ERRORS = 5  # lines of a failed tool in the message
@@ -55,12 +57,13 @@ _LINK = ("-shared", "-Wl,-Bsymbolic", "-pthread")
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
     """Features built into the model: waveform dumps; the RTL's assertions and a random start; the
-    folder of the RTL.
+    folder of the RTL; counters of events beside the design.
     """
 
     waves: bool = False
     assertions: bool = False
     rtl: Path = FOLDER
+    activity: bool = False
 
     @property
     def verilate(self) -> tuple[str, ...]:
@@ -116,8 +119,9 @@ def _has_header(compiler: str, header: str) -> bool:
 # --- the cache key --------------------------------------------------------------------------------
 
 
-def _harness_sources() -> list[Path]:
-    return sorted(path for path in _HARNESS.rglob("*") if path.suffix in (".h", ".cpp", ".vlt"))
+def _harness_sources(activity: bool) -> list[Path]:
+    files = [path for path in _HARNESS.rglob("*") if path.suffix in (".h", ".cpp", ".vlt", ".sv")]
+    return sorted(path for path in files if activity or path.parent != _ACTIVITY)
 
 
 def _hash(package: str, tools: Tools, options: BuildOptions, parameters: Sequence[str] = ()) -> str:
@@ -126,7 +130,7 @@ def _hash(package: str, tools: Tools, options: BuildOptions, parameters: Sequenc
     settings = [package, tools.versions, *flags]
     for part in settings:
         digest.update(part.encode() + b"\0")
-    for path in (*rtl_files(options.rtl), *_harness_sources()):
+    for path in (*rtl_files(options.rtl), *_harness_sources(options.activity)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:24]
 
@@ -215,7 +219,17 @@ class _BuildFolder:
             require_sound(
                 "device rtl", unit, lambda given: self._run("verilator", [program, *given]), files, self.folder
             )
+        if self.options.activity:
+            flags.append(str(_PUBLIC_COUNTERS))
+            files.append(str(self._counters()))
         self._run("verilator", [program, *flags, str(_MEMORIES), *files])
+
+    def _counters(self) -> Path:
+        """The counters of events, those of extensions where the machine has a slot for them."""
+        path = self.folder / _COUNTERS.name
+        define = f"`define {DEFINE}\n" if datapath_units(self.config) else ""
+        path.write_text(define + _COUNTERS.read_text(encoding="utf-8"), encoding="utf-8")
+        return path
 
     def compile(self) -> None:
         """Compile the model, on all processors, and link the library."""

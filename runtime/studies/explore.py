@@ -164,12 +164,14 @@ class ExploredMachine:
 
 @dataclass(frozen=True)
 class Exploration:
-    """All machines of a sweep in its order."""
+    """All machines of a sweep in its order; `sources` are the extensions of `base`."""
 
     name: str
     base: Config
     part: FpgaPart
     machines: tuple[ExploredMachine, ...]
+    layers: tuple[EvaluatedLayer, ...] = ()
+    sources: tuple[str, ...] = ()
 
     _repr_html_ = shown_by("studies", "exploration_html")
 
@@ -232,7 +234,7 @@ def explore(
         report = tune(task, new_search(search, task, seed), run, workers, trials=count, log=opened, show=show)
     trial_of = {legal[space.index(trial.point)]: trial for trial in report.trials}
     machines = [_timed(machine, trial_of.get(code)) for code, machine in enumerate(points)]
-    return Exploration(name, base, part, tuple(machines))
+    return Exploration(name, base, part, tuple(machines), tuple(layers), tuple(sources))
 
 
 def _placed(base: Config, sources: Sequence[str], part: FpgaPart, point: Point) -> ExploredMachine:

@@ -18,7 +18,7 @@ from vdla.compiler.extensions import Extension, extension_of
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
 from vdla.runtime.studies.layers import EvaluatedLayer, EvaluateError, OperandTypes
-from vdla.runtime.studies.measure import LayerOutcome, MeasureJob, measured
+from vdla.runtime.studies.measure import LayerCost, LayerOutcome, MeasureJob, measured
 from vdla.runtime.studies.written_program import written_programs
 from vdla.support.atomic import write_text
 from vdla.support.cache import user_cache
@@ -77,10 +77,22 @@ def layer_cycles(layer: EvaluatedLayer, config: Config, sources: Sequence[str] =
         EvaluateError: the machine cannot run the layer.
     """
     outcomes = [kept_or_measured(job) for job in _jobs(layer, config, tuple(sources))]
-    costs = [outcome.cost for outcome in outcomes if outcome.cost is not None]
-    if not costs:
+    cost = _least(outcomes)
+    if cost is None:
         raise EvaluateError(f"evaluate: the machine must run layer {layer.name}, got none; {outcomes[0].reason}")
-    return min(costs, key=lambda cost: cost.total).cycles
+    return cost.cycles
+
+
+def kept_cost(layer: EvaluatedLayer, config: Config, sources: Sequence[str] = ()) -> LayerCost | None:
+    """The same of earlier runs; None where one of them is missing."""
+    outcomes = [kept(job) for job in _jobs(layer, config, tuple(sources))]
+    known = [outcome for outcome in outcomes if outcome is not None]
+    return _least(known) if len(known) == len(outcomes) else None
+
+
+def _least(outcomes: Sequence[LayerOutcome]) -> LayerCost | None:
+    costs = [outcome.cost for outcome in outcomes if outcome.cost is not None]
+    return min(costs, key=lambda cost: cost.total, default=None)
 
 
 def _jobs(layer: EvaluatedLayer, config: Config, sources: tuple[str, ...]) -> Iterator[MeasureJob]:

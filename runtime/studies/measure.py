@@ -36,7 +36,8 @@ class LayerCost:
     """A layer on a machine: `cycles` of its program, `host_cycles` of what the host lays out
     several times, and the cycles in which the compute unit was busy.
 
-    `needed` is the share of the points of the layer's loop nest that do not read padding.
+    `needed` is the share of the points of the layer's loop nest that do not read padding. `events`
+    has the part, action, widths and count of each event, from which energies are estimated.
     """
 
     cycles: int
@@ -48,6 +49,7 @@ class LayerCost:
     stream_bytes: int
     mapping: str
     needed: float
+    events: tuple[tuple[str, str, int, int, int], ...] = ()
 
     @property
     def total(self) -> float:
@@ -70,7 +72,9 @@ class LayerOutcome:
     def from_dict(values: dict[str, Any]) -> LayerOutcome:
         """The inverse of `to_dict`; KeyError or TypeError if they are no such values."""
         cost = values["cost"]
-        return LayerOutcome(None if cost is None else LayerCost(**cost), str(values["reason"]))
+        if cost is not None:
+            cost = LayerCost(**{**cost, "events": tuple(map(tuple, cost.get("events", ())))})
+        return LayerOutcome(cost, str(values["reason"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,9 +260,10 @@ def _first_of(error: MapError) -> str:
 
 
 def _of_program(program: Program, host_cycles: float, mapping: str, needed: float) -> LayerCost:
+    from vdla.simulator.energy import activity_of
     from vdla.simulator.timing import time_program
 
-    stats = time_program(program)
+    stats, events = time_program(program), activity_of(program).total
     return LayerCost(
         cycles=stats.total_cycles,
         host_cycles=host_cycles,
@@ -269,4 +274,5 @@ def _of_program(program: Program, host_cycles: float, mapping: str, needed: floa
         stream_bytes=program.words.nbytes,
         mapping=mapping,
         needed=needed,
+        events=tuple((event.part, event.action.value, event.bits, event.other_bits, n) for event, n in events.items()),
     )

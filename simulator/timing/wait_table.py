@@ -87,6 +87,12 @@ def _fill_cycles(config: Config, table: Ints, columns: Ints, stalls: Ints) -> No
 
 
 def _fill_dma(config: Config, table: Ints, columns: Ints) -> None:
+    for name, value in dma_runs(config, columns).items():
+        table[:, F[name]] = value
+
+
+def dma_runs(config: Config, columns: Ints) -> dict[str, Ints]:
+    """The padding and the runs of beats of each LOAD and STORE, by section 2 of the contract."""
     z, y, x = (columns[:, COL[name]] for name in ("z_size", "y_size", "x_size"))
     rows = columns[:, COL["y_before"]] + y + columns[:, COL["y_after"]]
     width = columns[:, COL["x_before"]] + x + columns[:, COL["x_after"]]
@@ -95,7 +101,7 @@ def _fill_dma(config: Config, table: Ints, columns: Ints) -> None:
     plane = np.where(y_merge, y * row, row)
     z_merge = y_merge & ((z == 1) | (columns[:, COL["z_stride"]] == plane))
     has_data = (x > 0) & (y > 0)
-    values = {
+    return {
         "pads": z * (rows * width - y * x),
         "base": columns[:, COL["dram"]],
         "run": np.where(has_data, np.where(z_merge, z * plane, plane), 0),
@@ -104,8 +110,6 @@ def _fill_dma(config: Config, table: Ints, columns: Ints) -> None:
         "z_runs": np.where(z_merge, 1, z),
         "z_stride": columns[:, COL["z_stride"]],
     }
-    for name, value in values.items():
-        table[:, F[name]] = value
 
 
 def _fill_order(config: Config, table: Ints, columns: Ints) -> None:

@@ -114,3 +114,16 @@ def test_bad_input_is_one_line(words: list[str], text: str, source: str, capsys:
 def test_a_missing_file_is_refused(capsys: Capture) -> None:
     assert main(["evaluate", "none.py", "--layers", "C5"]) == 2
     assert capsys.readouterr().err == "vdla: extension: none.py: no such file\n"
+
+
+def test_energy_is_a_table_that_says_estimated(source: str, capsys: Capture) -> None:
+    words = ["evaluate", source, "--layers", f"{source}:layer", "--preset", "tiny", "--workers", "1"]
+    assert main([*words, "--energy", "45nm"]) == 0
+    printed = capsys.readouterr().out
+    assert "energy by 45nm, estimated" in printed and "ISSCC 2014" in printed
+    assert "layers that both machines run, before: " in printed
+    assert main([*words, "--energy", "45nm", "--json"]) == 0
+    energy = json.loads(capsys.readouterr().out)["energy"]
+    assert energy["coefficients"] == "45nm" and energy["layers"][0]["before"]["estimated_pj"] > 0
+    assert main([*words, "--json"]) == 0
+    assert "energy" not in json.loads(capsys.readouterr().out)

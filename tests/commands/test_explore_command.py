@@ -70,3 +70,15 @@ def test_an_area_without_that_of_the_extension_is_marked(layer: str, tmp_path: P
 def test_bad_input_is_one_line(words: list[str], text: str, layer: str, capsys: Capture) -> None:
     assert main(["explore", "--layers", layer, "--preset", "tiny", "--workers", "1", *words]) == 2
     assert capsys.readouterr().err.startswith(f"vdla: {text}")
+
+
+def test_energy_is_a_table_that_says_estimated(layer: str, tmp_path: Path, capsys: Capture) -> None:
+    words = ["explore", "--layers", layer, "--preset", "tiny", "--sweep", "block_in=2,4", "--workers", "1"]
+    assert main([*words, "--energy", "7nm"]) == 0
+    printed = capsys.readouterr().out
+    assert "energy by 7nm, estimated" in printed and "frames/J" in printed and "ISCA 2021" in printed
+    assert main([*words, "--energy", "7nm", "--json"]) == 0
+    energy = json.loads(capsys.readouterr().out)["energy"]
+    assert energy["coefficients"] == "7nm" and list(energy["machines"]) == ["1"]
+    assert main([*words, "--energy", "28nm"]) == 2
+    assert capsys.readouterr().err.startswith("vdla: energy: coefficients must be one of 45nm, 7nm or a .json file")

@@ -329,6 +329,15 @@ def test_profile_prints_cycles_and_frames(model: str, capsys: Capture, monkeypat
     assert max(map(len, text.split("\n\n")[0].splitlines())) <= 80
 
 
+def test_profile_estimates_energy_and_says_so(model: str, capsys: Capture) -> None:
+    text = said(capsys, "profile", model, "--runs", "1", "--energy", "45nm")
+    assert "energy by 45nm, estimated" in text
+    assert re.search(r"^the accelerator, a run: [\d.,]+ [num]J estimated \([\d.,]+ to [\d.,]+\)$", text, re.MULTILINE)
+    assert "not in these figures: clock trees, registers, control and wires" in text
+    energy = json.loads(said(capsys, "profile", model, "--runs", "1", "--energy", "45nm", "--json"))["energy"]
+    assert energy["estimated_pj"] == pytest.approx(sum(each["estimated_pj"] for each in energy["operators"]))
+
+
 def test_profile_takes_its_inputs_in_turn(model: str, digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     run = Model.run

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import progress
 from vdla.commands.device_options import part_named
+from vdla.commands.energy_tables import add_energy_argument, chosen_coefficients, show_verdict_energy
 from vdla.commands.files import check_outputs, write_study
 from vdla.commands.layer_options import accuracy_job, add_layer_arguments, chosen_layers
 from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments, machine, with_dram
@@ -17,6 +18,7 @@ from vdla.commands.options import add_options, natural, positive
 
 if TYPE_CHECKING:
     from vdla.runtime.studies.verdict import ExtensionVerdict
+    from vdla.simulator.energy import EnergyTable
 
 EXAMPLES = """\
   vdla evaluate sad.py                   on the layers of ResNet-18, MobileNet
@@ -25,6 +27,7 @@ EXAMPLES = """\
   vdla evaluate my.py --layers my.py:blocks    a function of yours that
                                          returns the tensor of its result
   vdla evaluate int4.py --model net.onnx --accuracy --calibration images.npy
+  vdla evaluate my.py --energy 45nm      with energy, estimated
   vdla evaluate my.py --extension other.py     two extensions: what the
                                          first one adds to the other
 """
@@ -52,6 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--calibration FILE...": "samples for --accuracy: .npy of one input, or .npz of inputs by name",
             "--part NAME": "the FPGA (default that of the preset's board)",
             "--area": "synthesise, about a minute for each machine",
+        },
+    )
+    add_energy_argument(parser)
+    add_options(
+        parser,
+        {
             "--all": "show every reason",
             "--html FILE": "write a page with tables and roofline to FILE",
             "--picture FILE": "draw the roofline, as .svg or .png",
@@ -67,6 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.runtime.studies.verdict import evaluate, with_accuracy
 
     _check(arguments)
+    coefficients = chosen_coefficients(arguments)
     config = with_dram(machine(arguments), arguments.dram)
     layers = chosen_layers("evaluate", arguments)
     with progress(f"evaluate {Path(arguments.source).stem}") as show:
@@ -87,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
             options = (arguments.accuracy, arguments.calibration, arguments.seed)
             job = accuracy_job("evaluate", arguments.model, *options, arguments.shape)
             verdict = with_accuracy(verdict, job)
-    _write(arguments, verdict)
+    _write(arguments, verdict, coefficients)
     return OK if any(layer.applies for layer in verdict.layers) else FINDING
 
 
@@ -100,9 +110,17 @@ def _check(arguments: argparse.Namespace) -> None:
     check_outputs("evaluate", arguments, "html", "picture", "json")
 
 
-def _write(arguments: argparse.Namespace, verdict: ExtensionVerdict) -> None:
+def _write(arguments: argparse.Namespace, verdict: ExtensionVerdict, coefficients: EnergyTable | None) -> None:
     from vdla.commands.verdict_tables import show_verdict
+    from vdla.runtime.studies.energy import verdict_energy
     from vdla.runtime.studies.report import report_of
+
+    energy = None if coefficients is None else verdict_energy(verdict, coefficients)
+
+    def show() -> None:
+        show_verdict(verdict, arguments.all)
+        if energy is not None:
+            show_verdict_energy(energy)
 
     def page() -> str:
         from vdla.commands.verdict_page import verdict_page
@@ -114,4 +132,5 @@ def _write(arguments: argparse.Namespace, verdict: ExtensionVerdict) -> None:
 
         return verdict_roofline(verdict)
 
-    write_study(arguments, report_of(verdict), page, picture, lambda: show_verdict(verdict, arguments.all))
+    document = report_of(verdict) | ({"energy": energy.to_dict()} if energy is not None else {})
+    write_study(arguments, document, page, picture, show)

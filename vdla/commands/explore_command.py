@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vdla.commands import OK, CommandError
 from vdla.commands.console import progress
 from vdla.commands.device_options import part_named
+from vdla.commands.energy_tables import add_energy_argument, chosen_coefficients, show_exploration_energy
 from vdla.commands.files import check_outputs, write_study
 from vdla.commands.layer_options import add_layer_arguments, chosen_layers
 from vdla.commands.machine_options import (
@@ -27,11 +28,13 @@ from vdla.commands.search_options import add_worker_arguments, opened_workers
 if TYPE_CHECKING:
     from vdla.runtime.studies.explore import Exploration
     from vdla.runtime.tune.tune import TuningProgress
+    from vdla.simulator.energy import EnergyTable
 
 EXAMPLES = """\
   vdla explore --model resnet18 --sweep block_in=8,16 batch=1,2 axi_bits=64,128
   vdla explore --layers C2-C12 --sweep wgt_kib=64,256 dram.read_latency=20,60
   vdla explore --layers C5 --sweep block_out=8,16 extensions=none,int4.py
+  vdla explore --layers C5 --energy 45nm     with energy, estimated
   vdla explore --preset zcu104 --sweep block_in=16,32,64 --html zcu104.html
 """
 
@@ -62,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         },
     )
     add_worker_arguments(parser, TIMEOUT_S)
+    add_energy_argument(parser)
     add_options(
         parser,
         {
@@ -80,6 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.runtime.studies.explore import MachineMeasurer, explore
 
     check_outputs("explore", arguments, "log", "html", "picture", "json")
+    coefficients = chosen_coefficients(arguments)
     base = with_dram(machine(arguments), arguments.dram)
     layers = chosen_layers("explore", arguments)
     values = sweep_of(arguments.sweep)
@@ -104,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
             name=name,
             show=shown,
         )
-    _write(arguments, exploration)
+    _write(arguments, exploration, coefficients)
     return OK
 
 
@@ -120,16 +125,24 @@ def sweep_of(words: Sequence[str]) -> dict[str, list[Any]]:
     return values
 
 
-def _write(arguments: argparse.Namespace, exploration: Exploration) -> None:
+def _write(arguments: argparse.Namespace, exploration: Exploration, coefficients: EnergyTable | None) -> None:
     from vdla.commands.explore_page import exploration_page, exploration_picture
     from vdla.commands.explore_tables import report_of_exploration, show_exploration
+    from vdla.runtime.studies.energy import exploration_energy
+
+    energy = None if coefficients is None else exploration_energy(exploration, coefficients)
+
+    def show() -> None:
+        show_exploration(exploration, arguments.all)
+        if energy is not None:
+            show_exploration_energy(exploration, energy, arguments.all)
 
     write_study(
         arguments,
-        report_of_exploration(exploration),
+        report_of_exploration(exploration) | ({"energy": energy.to_dict()} if energy is not None else {}),
         page=lambda: exploration_page(exploration),
         picture=lambda: exploration_picture(exploration),
-        show=lambda: show_exploration(exploration, arguments.all),
+        show=show,
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vdla.commands import OK
 from vdla.commands.console import output, progress
 from vdla.commands.device_options import add_device_arguments, device_options, opened
+from vdla.commands.energy_tables import add_energy_argument, chosen_coefficients, show_network_energy
 from vdla.commands.files import require_folders, write_json
 from vdla.commands.machine_options import add_extension_argument
 from vdla.commands.model_inputs import add_input_arguments, read_model_inputs
@@ -24,6 +25,7 @@ EXAMPLES = """\
   vdla profile model.vdla                      on random inputs
   vdla profile model.vdla --input x.npy --html profile.html
   vdla profile model.vdla --trace trace.json   for ui.perfetto.dev
+  vdla profile model.vdla --energy 45nm        energy, estimated
 """
 
 
@@ -34,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_input_arguments(parser)
     add_options(parser, {"--runs N = 3": "runs after one to warm up (default 3)"})
     add_device_arguments(parser)
+    add_energy_argument(parser)
     add_options(
         parser,
         {
@@ -53,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.runtime.executor.profile import profile_of, write_network_trace
 
     require_folders("profile", arguments, "html", "trace")
+    coefficients = chosen_coefficients(arguments)
     if arguments.random_inputs is None and not arguments.input and not arguments.image:
         arguments.random_inputs = 0
     artifact, options = Artifact.load(arguments.model), device_options("profile", arguments)
@@ -63,13 +67,20 @@ def run(arguments: argparse.Namespace) -> int:
             write_network_trace(model.artifact, results[-1], arguments.trace)
         if arguments.html:
             write_text(arguments.html, profile_page(model.artifact, profile))
-    if write_json(arguments.json, profile.to_dict()):
+    energy = None
+    if coefficients is not None:
+        from vdla.runtime.studies.energy import network_energy
+
+        energy = network_energy(artifact, coefficients)
+    if write_json(arguments.json, profile.to_dict() | ({"energy": energy.to_dict()} if energy is not None else {})):
         return OK
     console = output()
     console.print(operator_table(profile))
     console.print()
     for line in summary(profile):
         console.print(line, soft_wrap=True)
+    if energy is not None:
+        show_network_energy(energy)
     for path in filter(None, (arguments.html, arguments.trace)):
         console.print(f"wrote {path}", soft_wrap=True)
     return OK
