@@ -95,19 +95,19 @@ def random_inputs(chain: Chain, seed: int) -> Arrays:
     image = rng.integers(-128, 128, (1, layer.in_channels, layer.height, layer.width), np.int8)
     inputs = chain.pack_input("image", image)
     for step in chain.steps:
-        inputs |= chain.pack_constants(step.name, *_constants(step.operator, rng))
+        inputs |= chain.pack_constants(step.name, *_constants(step.operator.name, rng))
     return inputs
 
 
-def _constants(operator: Operator, rng: Generator) -> tuple[Any, ...]:
-    match operator.name:
+def _constants(name: str, rng: Generator) -> tuple[Any, ...]:
+    match name:
         case "residual_add":
             return (None, 1 / np.hypot(*FACTORS))
         case "max_pool2d" | "average_pool2d":
             return ()
         case "dense":
             shape: tuple[int, ...] = (1000, 512)
-        case name:
+        case _:
             layer = workload(name)
             shape = (layer.out_channels, layer.in_channels, layer.kernel, layer.kernel)
     weight = rng.integers(-128, 128, shape, np.int8)

@@ -40,7 +40,7 @@ from vdla.compiler.graph.accelerator import (
     seconds_of,
 )
 from vdla.compiler.graph.accelerator.cost import PROGRAM_SECONDS, cpu_seconds, handover_seconds
-from vdla.compiler.operators.vdla import Operator
+from vdla.compiler.operators.vdla import Operator, WrittenOperator
 from vdla.hardware.config import Config
 from vdla.runtime.executor.operator_cycles import operator_cycles
 from vdla.runtime.native import set_threads
@@ -71,11 +71,11 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
 def measure(layer: PlacementLayer, config: Config, cpus: tuple[CpuModel, ...]) -> Row:
     """A layer on a machine; its devices are those beside each of the CPUs."""
     calls = candidates(layer.graph, config)
-    call, counted = calls.calls["y"], list[Operator]()
+    call, counted = calls.calls["y"], list[Operator | WrittenOperator]()
     assert call.operator is not None
     exact = seconds_of(time_program(call.operator.program).total_cycles, config)
 
-    def count(operator: Operator) -> int:
+    def count(operator: Operator | WrittenOperator) -> int:
         counted.append(operator)
         return time_program(operator.program).total_cycles
 

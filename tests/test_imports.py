@@ -77,7 +77,8 @@ ROOMS: dict[str, str] = {
         "support compiler.ir compiler.te compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators"
     ),
     "compiler.layer_programs": (
-        "hardware.isa hardware hardware.program compiler.ir compiler.te compiler.extensions compiler.map"
+        "hardware.isa hardware hardware.program compiler.ir compiler.te compiler.extensions compiler.map "
+        "compiler.operators.definitions"
     ),
     "compiler.operators.cpu": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize compiler.schedule "
@@ -96,7 +97,10 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.graph.layouts": "compiler.ir compiler.target compiler.operators compiler.graph compiler.graph.rules",
     "compiler.graph.integer": "support hardware compiler.operators compiler.graph",
-    "compiler.graph.machine": "support hardware compiler.operators.vdla compiler.graph compiler.templates",
+    "compiler.graph.machine": (
+        "support hardware.isa hardware hardware.program compiler.te compiler.operators.vdla compiler.map "
+        "compiler.operators.definitions compiler.layer_programs compiler.graph compiler.templates"
+    ),
     "compiler.graph.operators": (
         "support compiler.ir compiler.target compiler.te compiler.operators compiler.graph compiler.graph.rules "
         "compiler.templates compiler.graph.layouts compiler.graph.integer compiler.graph.machine"
@@ -151,9 +155,10 @@ ROOMS: dict[str, str] = {
     "compiler.graph.grid": "compiler.graph compiler.graph.operators compiler.graph.passes compiler.graph.accelerator",
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.interpret "
-        "compiler.codegen.llvm compiler.operators.vdla compiler.operators.cpu compiler.operators.gpu compiler.graph "
-        "compiler.graph.rules compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise "
-        "compiler.graph.onnx compiler.graph.tflite simulator.stats simulator.verify simulator.timing runtime.native "
+        "compiler.extensions compiler.codegen.llvm compiler.operators.vdla compiler.layer_programs "
+        "compiler.operators.cpu compiler.operators.gpu compiler.graph compiler.graph.rules compiler.graph.machine "
+        "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
+        "compiler.graph.tflite simulator.stats simulator.verify simulator.timing simulator runtime.native "
         "runtime.grid runtime.numpy_operators runtime.executor compiler.graph.accelerator compiler.graph.grid"
     ),
     "runtime.tune": (

@@ -11,27 +11,29 @@ SHARES = (1, 2, 4)  # a strip fills a half of the buffers, or less: it is stored
 def program(layer, config):
     """Programs of a layer, of which the fastest is wanted; a LayerError says why there is none."""
     types = {"dtype": config.inp_dtype, "weight_dtype": config.wgt_dtype, "raw": False}
-    layer.require("depthwise_convolution", kernel=3, strides={1, 2}, pads=1, dilations=1, fill=0)
+    layer.require("depthwise_convolution", kernel=3, strides={1, 2}, pads=1, dilations=1)
     layer.require("depthwise_convolution", batch=config.batch, **types)
     if config.block_in != config.block_out or layer.options["channels"] % config.block_out:
         raise vdla.LayerError(f"channels must fill blocks of {config.block_out}, got {layer.options['channels']}")
-    return [Strips(layer, config, share).program() for share in SHARES]
+    return [Strips(layer, config, share, by_host).program() for by_host in (True, False) for share in SHARES]
 
 
 class Strips:
     """A layer in strips: some rows of a block of channels, or all rows of several blocks.
 
     Strips alternate between two halves of the buffers. The weights of `group` blocks fill whole
-    entries.
+    entries. The column of padding behind each row comes from the host or from LOAD.
     """
 
-    def __init__(self, layer, config, share):
+    def __init__(self, layer, config, share, by_host):
         self.layer, self.config, self.stride = layer, config, layer.options["strides"]
+        self.fill = layer.options["fill"]
         _, channels, self.height, self.width = layer.inputs[0].shape
         _, _, self.rows_out, self.width_out = layer.output.shape
         self.blocks, self.across = channels // config.block_out, self.width + 1
+        self.stored = self.across if by_host else self.width  # columns in memory
         self.group, self.room = config.block_in, (config.inp_depth - self.across) // 2
-        self.zeros = 2 * self.room  # a row of padding lies behind both halves
+        self.padding = 2 * self.room  # a row of padding lies behind both halves
         room, room_out = self.room // share, min(config.out_depth, config.acc_depth) // 2 // share
         images = min(room // (self.across * self.height), room_out // (self.rows_out * self.width_out))
         self.many = next((n for n in (8, 4, 2) if n <= min(images, self.group, self.blocks)), 1)  # blocks of a strip
@@ -49,7 +51,8 @@ class Strips:
         builder, result = self.builder, self.tensors()
         builder.load_micro_ops([MicroOp(), *(self.pixel(r, c) for r in range(self.stride) for c in range(self.across))])
         builder.add([self.clear(loop0=self.across, acc0=1)])
-        builder.add([Load(Buffer.INP, sram=self.zeros, y_size=0, y_after=1, x_size=self.across)])
+        fill = {"pad_value": self.fill, "y_size": 0, "y_after": 1}
+        builder.add([Load(Buffer.INP, sram=self.padding, x_size=self.across, **fill)])
         for number, strip in enumerate(self.strips):
             self.load_strip(number, *strip)
             if number > 0:
@@ -58,16 +61,16 @@ class Strips:
         return builder.finished(result)
 
     def tensors(self):
-        """Pixels and results in blocks of channels, with a column of zeros behind each row."""
+        """Pixels and results in blocks of channels, as other layers have them without padding."""
         (data, weight, scale), lanes = self.layer.inputs, self.config.block_out
 
         def pixel(b, y, x, n, o):
-            return te.select(x < self.width, data[n, b * lanes + o, y, x], 0)
+            return te.select(x < self.width, data[n, b * lanes + o, y, x], self.fill)
 
         def tap(v, o):
             return te.select(v < 9 * self.blocks, weight[v // 9 * lanes + o, v % 9 // 3, v % 3], 0)
 
-        pixels = (self.blocks, self.height, self.across, self.config.batch, lanes)
+        pixels = (self.blocks, self.height, self.stored, self.config.batch, lanes)
         self.builder.input(te.compute(pixels, pixel, "pixels"))
         vectors = -(-9 * self.blocks // self.group) * self.group
         self.builder.input(te.compute((vectors, lanes), tap, "taps"), "weight")
@@ -95,8 +98,9 @@ class Strips:
             scales = Load(Buffer.SCL, sram=place, dram=block * self.beats(Buffer.SCL), x_size=many)
             self.builder.add([scales], "scales")
             waits = []
-        line, count = self.across * self.beats(Buffer.INP), min(self.rows, self.height - y)
-        sizes = {"z_size": min(self.many, self.blocks - block), "y_size": count, "x_size": self.across}
+        line, count = self.stored * self.beats(Buffer.INP), min(self.rows, self.height - y)
+        sizes = {"z_size": min(self.many, self.blocks - block), "y_size": count, "x_size": self.stored}
+        sizes |= {"x_after": 1, "pad_value": self.fill} if self.stored < self.across else {}
         dram, strides = (block * self.height + y) * line, {"z_stride": self.height * line, "y_stride": line}
         load = Load(Buffer.INP, sram=number % 2 * self.room, dram=dram, **sizes, **strides)
         self.builder.add([load], "pixels", waits=waits, signals=["compute"])
@@ -109,6 +113,8 @@ class Strips:
         for place, index in enumerate(blocks):
             if y == 0:
                 steps.append(self.load(loop0=9, acc0=1, wgt=index % (2 * self.group) * 9, wgt0=1))
+            if self.fill and not steps[1:] and number == 0:  # both rows of the line buffer, and the window
+                steps += [self.step(uop_begin=1, uop_end=1 + self.across, src=self.padding)] * 2
             src, out = base + place * self.across * self.height, base + place * self.rows_out * self.width_out
             block_steps, done = self.rows_of(index, y, src, out)
             steps += block_steps
@@ -131,7 +137,11 @@ class Strips:
             steps.append(self.step(uop_begin=ends[first], uop_end=ends[end], src=at - first * self.across, **fields))
 
         if y == 0:  # above it is padding
-            run(0, 1, src, top=1)
+            if self.fill:
+                run(0, 1, self.padding)
+                run(0, 1, src)
+            else:
+                run(0, 1, src, top=1)
             row = 1
             if self.stride == 2 and count > 1:
                 run(1, 2, src + self.across, out=out, **emit)
@@ -144,6 +154,6 @@ class Strips:
         if row < count:
             run(0, 1, src + row * self.across)
         if y + count == self.height and self.completed(y) + done < self.rows_out:  # below it is padding
-            run(self.stride - 1, self.stride, self.zeros, out=out + done * self.width_out, **emit)
+            run(self.stride - 1, self.stride, self.padding, out=out + done * self.width_out, **emit)
             done += 1
         return steps, done

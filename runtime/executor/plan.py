@@ -79,6 +79,8 @@ class PlacedOperator:
 
     An operator without a reason packs or unpacks tensors for the accelerator, or had no choice.
     `seconds` is the estimate by which its device was chosen; `cycles` are those of the simulator.
+    `extensions` are the instructions of the machine's extensions that run it; `no_extension` says
+    why there is none, on a machine that has some: what it must do.
     """
 
     op: str
@@ -88,6 +90,8 @@ class PlacedOperator:
     macs: int = 0
     seconds: float | None = None
     cycles: int | None = None
+    extensions: tuple[str, ...] = field(default_factory=tuple)
+    no_extension: str = field(default_factory=str)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.compiler.graph.accelerator import ACCELERATED, Decision
 from vdla.compiler.graph.rewriting import fresh_name
-from vdla.compiler.operators.vdla.operator import Operator
+from vdla.compiler.operators.vdla import Operator, WrittenOperator
 from vdla.compiler.target import Target
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
@@ -47,7 +47,7 @@ class ProgramTimer:
         self._background.results(self._preparation)
         return time_program(program)
 
-    def cycles(self, operator: Operator) -> int:
+    def cycles(self, operator: Operator | WrittenOperator) -> int:
         """The cycles of an operator alone."""
         return self(operator.program).total_cycles
 

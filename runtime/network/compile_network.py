@@ -48,6 +48,7 @@ from vdla.runtime.network.import_network import import_network
 from vdla.runtime.network.kernels import GridKernelTable, KernelPoints
 from vdla.runtime.network.method_choice import AUTO
 from vdla.runtime.network.place_on_grid import GridChoices
+from vdla.runtime.network.plug_in_choice import PlugInChoice
 from vdla.runtime.network.specialise import recipe_of, specialiser
 from vdla.runtime.network.targets import Extents, Shapes, ShapeSet, common, shape_sets, target_of
 from vdla.runtime.numpy_operators import CONTROL_FLOW
@@ -311,7 +312,8 @@ def _on_devices(
     elsewhere = {} if on_grid is None else on_grid.decisions(graph)
     on_gpu = {name: why.gpu_seconds for name, why in elsewhere.items() if why.device == "gpu" and why.gpu_seconds}
     count = None if time is None else time.cycles
-    choice = choose(graph, config, candidates(graph, config), cpu, place, on_gpu, count)
+    better = None if time is None or config.plain == config else PlugInChoice(config, time, cpu)
+    choice = choose(graph, config, candidates(graph, config, better), cpu, place, on_gpu, count)
     passes = (
         GraphPass("partition", divide),
         *REGIONS,

@@ -311,6 +311,8 @@ class PlanBuilder:
             change=change,
             macs=macs_of(graph, node),
             seconds=self._handover_seconds(graph, node, device) if decision is None else decision.seconds,
+            extensions=() if decision is None or device != "vdla" else decision.extensions,
+            no_extension="" if decision is None else decision.no_extension,
         )
 
     def _handover_seconds(self, graph: Graph, node: Node, device: str) -> float | None:

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import vdla
 from vdla.compiler.extensions import Extension, extension_of
+from vdla.compiler.layer_programs import written_programs
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
 from vdla.runtime.studies.layers import EvaluatedLayer, EvaluateError, OperandTypes
 from vdla.runtime.studies.measure import LayerCost, LayerOutcome, MeasureJob, measured
-from vdla.runtime.studies.written_program import written_programs
 from vdla.support.atomic import write_text
 from vdla.support.cache import user_cache
 

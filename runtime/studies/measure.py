@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.compiler import te
 from vdla.compiler.extensions import extension_intrinsic, extension_of, load_extension
+from vdla.compiler.layer_programs import WrittenProgram
 from vdla.compiler.map import MapError, MappedOperator, Refusal, candidates, why_not_staged
 from vdla.compiler.map.tile_facts import share_read
 from vdla.hardware.config import Config
 from vdla.hardware.isa import PlugIn
 from vdla.hardware.program import Program
 from vdla.runtime.studies.layers import placeholders_of
-from vdla.runtime.studies.written_program import WrittenProgram
+from vdla.runtime.studies.written_program import check_written
 from vdla.support.errors import Error
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _of_written(job: MeasureJob, written: WrittenProgram) -> LayerOutcome:
     """The cost of the fastest of an author's programs, which compute what they must."""
     if not written.programs:
         return LayerOutcome(None, written.reason)
-    written.check(job.name, job.output, job.seed)
+    check_written(written, job.name, job.output, job.seed)
     port = job.config.axi_bytes
     costs = [_of_program(item.program, item.extra_bytes / port, written.label, 1.0) for item in written.programs]
     return LayerOutcome(min(costs, key=lambda cost: cost.total))

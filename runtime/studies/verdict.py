@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from vdla.compiler import ir, te
 from vdla.compiler.extensions import Extension, Source, extend, extension_of
+from vdla.compiler.layer_programs import written_programs
 from vdla.compiler.operators.definitions import Definition
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
@@ -35,7 +36,7 @@ from vdla.runtime.studies.layers import (
     terms_of,
 )
 from vdla.runtime.studies.measure import LayerCost, LayerOutcome, MeasureJob, measured
-from vdla.runtime.studies.written_program import largest_difference, written_programs
+from vdla.runtime.studies.written_program import largest_difference
 from vdla.support.background import Background
 from vdla.support.html_repr import shown_by
 

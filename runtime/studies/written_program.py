@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that authors of extensions write: what they give for a layer, and whether it is right.
+"""Whether the programs that authors of extensions write for a layer are right.
 
 The check runs a program on random data and compares every element with the layer's expression.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from math import log2, sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler import te
-from vdla.compiler.extensions import Extension, ExtensionError, LayerError, program_of
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import is_float, limits, storage_dtype
-from vdla.compiler.operators.definitions import Definition
-from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale
-from vdla.hardware.program import ProgramTensor
 from vdla.runtime.studies.layers import EvaluateError, placeholders_of, terms_of
 
 if TYPE_CHECKING:
-    from vdla.compiler.layer_programs import LayerProgram
+    from vdla.compiler.layer_programs import LayerProgram, WrittenProgram
 
 
 Array = NDArray[Any]
@@ -71,27 +66,14 @@ def _scales(shape: Sequence[int], terms: int, rng: np.random.Generator) -> Array
     return pack_scale(bias, mult, shift).view(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class WrittenProgram:
-    """The programs of an extension for a layer, or none and the reason."""
-
-    label: str
-    programs: tuple[LayerProgram, ...]
-    reason: str = ""
-
-    @property
-    def text(self) -> str:
-        """The same for equal programs."""
-        return "\n".join([self.label, self.reason, *(item.text for item in self.programs)])
-
-    def check(self, layer: str, output: te.Tensor, seed: int) -> None:
-        """EvaluateError unless all programs are safe and compute the layer."""
-        arrays = random_arrays(output, seed)
-        wanted = computed(output, arrays)
-        for number, program in enumerate(self.programs):
-            which = f" ({number + 1} of {len(self.programs)})" if len(self.programs) > 1 else ""
-            where = f"evaluate: {self.label} of {layer}{which}"
-            _require_equal(where, output, _computed(where, program, arrays), wanted, seed)
+def check_written(written: WrittenProgram, layer: str, output: te.Tensor, seed: int) -> None:
+    """EvaluateError unless all programs are safe and compute the layer."""
+    arrays = random_arrays(output, seed)
+    wanted = computed(output, arrays)
+    for number, program in enumerate(written.programs):
+        which = f" ({number + 1} of {len(written.programs)})" if len(written.programs) > 1 else ""
+        where = f"evaluate: {written.label} of {layer}{which}"
+        _require_equal(where, output, _computed(where, program, arrays), wanted, seed)
 
 
 def _computed(where: str, program: LayerProgram, arrays: dict[str, Array]) -> Array:
@@ -115,44 +97,3 @@ def _require_equal(where: str, output: te.Tensor, output_array: Array, wanted: A
         at = tuple(map(int, wrong[0]))
         rule = f"{output.name}{list(at)} must be {wanted[at]}, by the expression of the layer, got {output_array[at]}"
         raise EvaluateError(f"{where}: {rule}; {len(wrong):,} of {wanted.size:,} elements differ (seed {seed})")
-
-
-def written_programs(declared: Sequence[Extension], layer: Definition, config: Config) -> tuple[WrittenProgram, ...]:
-    """What the authors of extensions give for a layer on a machine that has them.
-
-    Raises:
-        ExtensionError: an author's function fails, or returns something else than LayerPrograms.
-    """
-    return tuple(_written(extension, layer, config) for extension in declared if extension.program is not None)
-
-
-def _written(extension: Extension, layer: Definition, config: Config) -> WrittenProgram:
-    from vdla.compiler.layer_programs import LayerProgram
-
-    write, label = program_of(extension), f"program of {extension.name}"
-    assert write is not None
-    try:
-        given = write(layer, config)
-    except LayerError as error:
-        return WrittenProgram(label, (), str(error))
-    tensors = tuple(given) if isinstance(given, list | tuple) else (given,)
-    if not tensors or not all(isinstance(item, LayerProgram) and item.program.config == config for item in tensors):
-        rule = f"program of {extension.name} must return a vdla.LayerProgram, or several, for the machine it is given"
-        raise ExtensionError(f"{extension.place}: {rule}, got {given!r}")
-    for item in tensors:
-        _require_known(f"{extension.place}: {label} must pack", item.sources, layer.inputs)
-        outputs = [tensor for tensor in item.program.tensors if tensor.role == "output"]
-        _require_known(f"{extension.place}: {label} must unpack", [item.result], outputs)
-    return WrittenProgram(label, tensors)
-
-
-def _require_known(rule: str, used: Iterable[te.Tensor], known: Sequence[te.Tensor | ProgramTensor]) -> None:
-    """ExtensionError where a tensor is not among those that have arrays."""
-    choices = [_described(item) for item in known]
-    for tensor in used:
-        if (text := _described(tensor)) not in choices:
-            raise ExtensionError(f"{rule} {' or '.join(choices)}, got {text}")
-
-
-def _described(tensor: te.Tensor | ProgramTensor) -> str:
-    return f"{tensor.name} {tensor.dtype}{list(tensor.shape)}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, COUNTERS, QUEUES, UNITS, Opcode, Unit, instruction_bytes
+from vdla.hardware.isa import COL, COUNTERS, QUEUES, UNITS, Opcode, Unit, instruction_bytes, isa_of
 from vdla.hardware.program import STREAM, Program, place
 from vdla.simulator.stats import MachineState, RunStats, macs_of, moved_bytes
 from vdla.simulator.support.errors import SimulationError
@@ -130,7 +130,7 @@ def attempt_columns(
 
 def prepare(config: Config) -> None:
     """Compile the event loop, and leave it on disk where it can be: the first run takes seconds."""
-    time_columns(config, np.zeros((0, len(COL)), np.int64), 0)
+    time_columns(config, np.zeros((0, len(isa_of(config).columns)), np.int64), 0)
 
 
 def is_prepared() -> bool:

@@ -62,10 +62,18 @@ def _reasons(artifact: Artifact) -> Iterator[str]:
     groups: dict[tuple[str, str, str], list[str]] = {}
     for row in placed_rows(artifact):
         if row.operator.reason:
-            key = (row.device, row.operator.reason, row.operator.change)
+            used = row.operator.extensions
+            device = f"{row.device}, by {', '.join(used)}" if used else row.device
+            key = (device, row.operator.reason, row.operator.change)
             groups.setdefault(key, []).append(row.operator.name)
     for (device, reason, change), names in groups.items():
         yield f"{', '.join(names)} on {device}: {reason}{to_change(change)}"
+    refused: dict[str, list[str]] = {}
+    for row in placed_rows(artifact):
+        if row.operator.no_extension:
+            refused.setdefault(row.operator.no_extension, []).append(row.operator.name)
+    for reason, names in refused.items():
+        yield f"{', '.join(names)} without an extension: it must {reason}"
 
 
 def _origin_of_estimates(config: Config, cpu: str) -> str:

@@ -11,6 +11,7 @@ from vdla.compiler.codegen.vdla.compile import compile_function
 from vdla.compiler.codegen.vdla.dependences import Touch, UnitOp
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
 from vdla.compiler.codegen.vdla.fold_dma import fold_dma
+from vdla.compiler.codegen.vdla.join_programs import PlacedProgram, join_programs, segments
 from vdla.compiler.codegen.vdla.macro_op import BuildError
 from vdla.compiler.codegen.vdla.program_tensors import Link
 from vdla.compiler.codegen.vdla.tiles import LoweringError
@@ -26,6 +27,7 @@ __all__ = [
     "IssuedOp",
     "Link",
     "LoweringError",
+    "PlacedProgram",
     "Queue",
     "Touch",
     "UnitOp",
@@ -35,4 +37,6 @@ __all__ = [
     "compile_function",
     "fold_compute",
     "fold_dma",
+    "join_programs",
+    "segments",
 ]

@@ -12,7 +12,7 @@ from vdla.compiler.graph.accelerator.cost import (
     tensor_bytes,
 )
 from vdla.compiler.graph.accelerator.operator_call import operator_call
-from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, candidates, partition
+from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, BetterCall, candidates, partition
 from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, AcceleratedRegion
 from vdla.compiler.graph.machine.call import NotAcceleratedError, OperatorCall
 
@@ -22,6 +22,7 @@ __all__ = [
     "REGION",
     "AcceleratedRegion",
     "AcceleratorCandidates",
+    "BetterCall",
     "Choice",
     "CpuModel",
     "Decision",

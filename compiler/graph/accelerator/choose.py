@@ -8,7 +8,8 @@ the inputs and to unpack the results of the region.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from vdla.compiler.graph.accelerator.cost import (
     PROGRAM_SECONDS,
@@ -24,7 +25,7 @@ from vdla.compiler.graph.graph import Graph, Node, TensorType
 from vdla.compiler.graph.machine.call import OperatorCall
 from vdla.compiler.graph.operators import RECORDS, Trait
 from vdla.compiler.graph.operators.macs import macs_of
-from vdla.compiler.operators.vdla import Operator
+from vdla.compiler.operators.vdla import Operator, WrittenOperator
 from vdla.hardware.config import Config
 
 
@@ -59,7 +60,9 @@ class RegionCost:
 class Decision:
     """The device of a node, the reason, what would change the choice; seconds on each device.
 
-    Seconds of the accelerator are estimates until its program is timed.
+    Seconds of the accelerator are estimates until its program is timed. `extensions` are the
+    instructions of extensions that run the node; `no_extension` says what it must do to have some,
+    on a machine with extensions.
     """
 
     device: str
@@ -68,6 +71,8 @@ class Decision:
     accelerator_seconds: float | None = None
     cpu_seconds: float | None = None
     gpu_seconds: float | None = None
+    extensions: tuple[str, ...] = ()
+    no_extension: str = ""
 
     @property
     def seconds(self) -> float | None:
@@ -87,7 +92,7 @@ class Decision:
         return f"less time in all: {region}"
 
 
-CycleCounter = Callable[[Operator], int]
+CycleCounter = Callable[[Operator | WrittenOperator], int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +142,7 @@ class _Choosing:
     def __post_init__(self) -> None:
         self.nodes = {node.outputs[0]: node for node in self.graph.nodes}
         self.times = {name: AcceleratorTime.of(call, self.config) for name, call in self.candidates.calls.items()}
-        self.timed: dict[Operator, AcceleratorTime] = {}
+        self.timed: dict[Operator | WrittenOperator, AcceleratorTime] = {}
         self.on_cpu = {
             n: self.on_gpu.get(n, cpu_seconds(self.graph, self.nodes[n], call.macs, self.cpu))
             for n, call in self.candidates.calls.items()
@@ -239,12 +244,18 @@ class _Choosing:
         return sum(handover_seconds(layout, self.cpu) for layout in layouts)
 
     def _decision(self, name: str, regions: Mapping[str, RegionCost], dropped: Mapping[str, str]) -> Decision:
+        made = self._decided(name, regions, dropped)
+        call = self.candidates.calls.get(name) if made.device == "vdla" else None
+        used = call.operator.extensions if call is not None and isinstance(call.operator, WrittenOperator) else ()
+        return replace(made, extensions=used, no_extension=self.candidates.no_extension.get(name, ""))
+
+    def _decided(self, name: str, regions: Mapping[str, RegionCost], dropped: Mapping[str, str]) -> Decision:
         node = self.nodes[name]
         cpu = self.on_cpu.get(name)
         if cpu is None:
             cpu = cpu_seconds(self.graph, node, macs_of(self.graph, node), self.cpu)
         time = self.times.get(name)
-        times = {"accelerator_seconds": None if time is None else time.seconds, "cpu_seconds": cpu}
+        times: dict[str, Any] = {"accelerator_seconds": None if time is None else time.seconds, "cpu_seconds": cpu}
         if name in regions:
             region = regions[name]
             because = region if region.saved_seconds >= 0 else f"placed there by the user: {region}"

@@ -7,7 +7,7 @@ regions are as few as possible, and no path leaves a region and returns to it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from vdla.compiler.graph.accelerator.operator_call import operator_call
@@ -15,7 +15,7 @@ from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, Accelera
 from vdla.compiler.graph.accelerator.views import Views
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.groups import BODY, fused_node
-from vdla.compiler.graph.machine.call import NotAcceleratedError, OperatorCall
+from vdla.compiler.graph.machine.call import MachineNode, NotAcceleratedError, OperatorCall
 from vdla.compiler.graph.machine.calls import looked_up
 from vdla.compiler.graph.machine.packing import InputLayout, PackedLayout
 from vdla.compiler.graph.operators import Trait, has_trait
@@ -30,34 +30,53 @@ from vdla.hardware.config import Config
 class AcceleratorCandidates:
     """The nodes that the accelerator can run, and for each of the others the reason.
 
-    Both are by the name of the node's first result.
+    Both are by the name of the node's first result, and so are the reasons why no instruction of
+    an extension runs a node, on a machine with extensions: what it must do.
     """
 
     calls: Mapping[str, OperatorCall]
     reasons: Mapping[str, str]
+    no_extension: Mapping[str, str] = field(default_factory=dict)
 
 
-def candidates(graph: Graph, config: Config) -> AcceleratorCandidates:
-    """The accelerator call of every node that has one; equal operators share an object."""
+BetterCall = Callable[[MachineNode, OperatorCall | None], OperatorCall | str]
+"""A call of a node by instructions of extensions if it takes less than that of a template, else
+the reason why there is none.
+"""
+
+
+def candidates(graph: Graph, config: Config, better: BetterCall | None = None) -> AcceleratorCandidates:
+    """The accelerator call of every node that has one; equal operators share an object.
+
+    `better` gives calls in place of those of templates.
+    """
     with shared_operators():
-        return _candidates(graph, config)
+        return _candidates(graph, config, better)
 
 
-def _candidates(graph: Graph, config: Config) -> AcceleratorCandidates:
+def _candidates(graph: Graph, config: Config, better: BetterCall | None) -> AcceleratorCandidates:
     calls: dict[str, OperatorCall] = {}
     reasons: dict[str, str] = {}
+    no_extension: dict[str, str] = {}
     moved = {node.outputs[0] for node in graph.nodes if has_trait(node.op, Trait.MOVEMENT)}
     unfused = {name: why for name, why in explain_fusion(graph).reasons.items() if name not in moved}
     made: dict[str, PackedLayout] = {}
     for node in graph.nodes:
+        call: OperatorCall | None = None
         try:
             call = operator_call(graph, node, config, made)
         except NotAcceleratedError as error:
             reasons[node.outputs[0]] = f"on the accelerator it must {unfused.get(node.outputs[0], error)}"
-        else:
+        given = None if better is None else better(MachineNode(graph, node, config, made), call)
+        if isinstance(given, str):
+            no_extension[node.outputs[0]] = given
+        elif given is not None:
+            call = given
+        if call is not None:
             calls[node.outputs[0]] = call = _with_maker(graph, node, calls, call)
             made[node.outputs[0]] = call.output
-    return AcceleratorCandidates(calls, reasons)
+    refused = {name: why for name, why in reasons.items() if name not in calls}
+    return AcceleratorCandidates(calls, refused, no_extension)
 
 
 def _with_maker(graph: Graph, node: Node, calls: Mapping[str, OperatorCall], call: OperatorCall) -> OperatorCall:

@@ -142,7 +142,7 @@ class _Choosing:
             return Decision(CPU, f"on the GPU it must {self.reasons[name]}")
         gpu = self._gpu_seconds(name)
         cpu = None if self.cpu is None else cpu_seconds(self.graph, self.nodes[name], self._macs(name), self.cpu)
-        times = {"gpu_seconds": gpu, "cpu_seconds": cpu}
+        times: dict[str, Any] = {"gpu_seconds": gpu, "cpu_seconds": cpu}
         if forced is not None:
             device = GPU if name in on_grid else CPU
             return Decision(device, f"placed on the {device.upper()} by the user", "leaving out --place", **times)

@@ -130,7 +130,7 @@ def looked_up(call: OperatorCall, table: Array) -> OperatorCall | None:
     None where its program would read or write other layouts.
     """
     operator = call.operator
-    if operator is None or operator.origin is None:
+    if not isinstance(operator, Operator) or operator.origin is None:
         return None
     try:
         combined = operator.origin.template(operator.config, **{**operator.origin.options, "table": True})

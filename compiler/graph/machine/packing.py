@@ -166,6 +166,20 @@ class PackedLayout(InputLayout):
         known = (heads.channels, rows.channels) == (Channels.MATRICES, Channels.ROWS)
         return known and len(heads.shape) == 4 and heads.shape[-1] % heads.block == 0
 
+    @property
+    def places(self) -> Array:
+        """The place of each element of the tensor among those of the packed one, in one row."""
+        plain, full, _, order = self._steps
+        places: Array = np.arange(prod(self.packed_shape)).reshape(self.packed_shape)
+        places = places.transpose(np.argsort(order)).reshape(full)
+        return places[tuple(slice(0, extent) for extent in plain)].reshape(self.shape)
+
+    def packed(self, array: Array) -> Array:
+        """The program's tensor of a value without a conversion."""
+        packed = np.zeros(prod(self.packed_shape), array.dtype)
+        packed[self.places.ravel()] = array.ravel()
+        return packed.reshape(self.packed_shape)
+
     # --- conversion
 
     def pack(self, source: str, packed: str, dtype: str) -> Replacement:
@@ -212,6 +226,41 @@ class PackedLayout(InputLayout):
         value = making.transpose(value, np.argsort(order).tolist(), split)
         value = making.cut(making.reshape(value, full), plain, full)
         making.reshape(value, self.shape, result)
+        return making.made
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GatheredLayout(InputLayout):
+    """Elements of a tensor of `shape` in any order: `index` has their places in one row, and -1 for
+    `fill`.
+    """
+
+    shape: tuple[int, ...]
+    index: Array
+    fill: int
+
+    @property
+    def packed_shape(self) -> tuple[int, ...]:
+        """The shape of the program's tensor."""
+        return self.index.shape
+
+    @property
+    def tag(self) -> str:
+        """What tells most layouts of one value apart, for names."""
+        return "gathered"
+
+    def packed(self, array: Array) -> Array:
+        """The program's tensor of a value."""
+        return np.asarray(np.append(array.ravel(), np.array(self.fill, array.dtype))[self.index])
+
+    def pack(self, source: str, packed: str, dtype: str) -> Replacement:
+        """The nodes that make the program's tensor, `packed`, of the value `source`."""
+        making, size = PackingNodes(packed, dtype), prod(self.shape)
+        row = making.reshape(source, (size,))
+        fill = making.constant(np.full(1, self.fill, dtype))
+        row = making.add("Concat", (row, fill), (size + 1,), axis=0)
+        index = making.constant(np.where(self.index < 0, size, self.index).astype(np.int64))
+        making.add("Gather", (row, index), self.packed_shape, packed, axis=0)
         return making.made
 
 

@@ -5,6 +5,7 @@ from vdla.compiler.operators.vdla.chain import Chain, ChainStep
 from vdla.compiler.operators.vdla.compile_operators import TemplateCall, compile_operators
 from vdla.compiler.operators.vdla.operator import Layout, Operator, TemplateError
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.compiler.operators.vdla.written_operator import WrittenOperator
 from vdla.hardware.factors import residual_factors, slope_factors
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "TemplateCall",
     "TemplateError",
     "Tiling",
+    "WrittenOperator",
     "compile_operators",
     "residual_factors",
     "slope_factors",

@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from vdla.compiler.codegen.vdla import Link, compile_chain
+from vdla.compiler.codegen.vdla import Link, PlacedProgram, compile_chain, join_programs, segments
 from vdla.compiler.ir import function_lines
 from vdla.compiler.operators.vdla.operator import Array, Operator, TemplateError
 from vdla.compiler.operators.vdla.roles import CONSTANTS, OUTPUT
+from vdla.compiler.operators.vdla.written_operator import WrittenOperator
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
@@ -34,12 +35,24 @@ class ChainStep:
     """
 
     name: str
-    operator: Operator
+    operator: Operator | WrittenOperator
     tensors: Mapping[str, str] = field(default_factory=dict)
 
     def tensor(self, parameter: str) -> str:
         """The chain's tensor of a parameter."""
         return self.tensors.get(parameter, f"{self.name}.{parameter}")
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The tensors of the operator's program, by their names there."""
+        operator = self.operator
+        return operator.parameters if isinstance(operator, WrittenOperator) else operator.function.params
+
+    @property
+    def lines(self) -> int:
+        """The number of source lines of the operator."""
+        operator = self.operator
+        return 1 if isinstance(operator, WrittenOperator) else len(function_lines(operator.function))
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +97,30 @@ class Chain:
 
     @cached_property
     def program(self) -> Program:
-        """The compiled program."""
-        return compile_chain(self.config, self.name, [_link(step) for step in self.steps], self.outputs, self.joined)
+        """The compiled program; operators between two that authors wrote are compiled together."""
+        written = [isinstance(step.operator, WrittenOperator) for step in self.steps]
+        if not any(written):
+            return self._compiled(self.steps, self.outputs)
+        if self.joined:
+            rule = "tensors must be joined in chains without programs that an author wrote"
+            raise TemplateError(f"{self.name}: {rule}, got {next(iter(self.joined))}")
+        parts = [self._part(positions) for positions in segments(written)]
+        return join_programs(self.config, self.name, parts, self.outputs)
+
+    def _compiled(self, steps: Sequence[ChainStep], outputs: Sequence[str]) -> Program:
+        return compile_chain(self.config, self.name, [_link(step) for step in steps], outputs, self.joined)
+
+    def _part(self, positions: range) -> PlacedProgram:
+        """The program of some steps, whose results later ones read."""
+        steps = [self.steps[position] for position in positions]
+        operator = steps[0].operator
+        if isinstance(operator, WrittenOperator):
+            return PlacedProgram(operator.program, {name: steps[0].tensor(name) for name in operator.parameters})
+        later = {step.tensor(name) for step in self.steps[positions.stop :] for name in step.parameters}
+        results = [step.tensor(OUTPUT) for step in steps]
+        wanted = [name for name in results if name in later or name in self.outputs]
+        names = dict.fromkeys(step.tensor(name) for step in steps for name in step.parameters)
+        return PlacedProgram(self._compiled(steps, wanted), {name: name for name in names})
 
     @property
     def macs(self) -> int:
@@ -103,9 +138,9 @@ class Chain:
     def pack_input(self, tensor: str, array: Array) -> dict[str, Array]:
         """The packed array of an input, by tensor name, from plain activations."""
         for step in self.steps:
-            for parameter in step.operator.function.params:
+            for parameter in step.parameters:
                 if step.tensor(parameter) == tensor and parameter not in (*CONSTANTS, OUTPUT):
-                    return {tensor: step.operator.pack_inputs(**{parameter: array})[parameter]}
+                    return {tensor: _templated(step).pack_inputs(**{parameter: array})[parameter]}
         raise TemplateError(f"{self.name}: input must be activations of a step, got {tensor}")
 
     def pack_constants(self, step: str, *operands: Any, **named: Any) -> dict[str, Array]:  # noqa: ANN401
@@ -113,24 +148,32 @@ class Chain:
         after activations.
         """
         owner = self.step(step)
-        packed = owner.operator.pack_constants(*operands, **named)
+        packed = _templated(owner).pack_constants(*operands, **named)
         return {owner.tensor(name): array for name, array in packed.items()}
 
     def unpack(self, tensor: str, outputs: Mapping[str, Array]) -> Array:
         """The plain array of an output of the chain, from the outputs of a run."""
         for step in self.steps:
             if step.tensor(OUTPUT) == tensor and tensor in self.outputs:
-                return step.operator.unpack({OUTPUT: outputs[tensor]})
+                return _templated(step).unpack({OUTPUT: outputs[tensor]})
         raise TemplateError(f"{self.name}: output must be one of {', '.join(self.outputs)}, got {tensor}")
 
     @property
     def lines(self) -> tuple[int, ...]:
         """The number of the program's source lines that belong to each step."""
-        return tuple(len(function_lines(step.operator.function)) for step in self.steps)
+        return tuple(step.lines for step in self.steps)
+
+
+def _templated(step: ChainStep) -> Operator:
+    """The operator of a step, which packs plain arrays; TemplateError if an author wrote it."""
+    if isinstance(step.operator, WrittenOperator):
+        raise TemplateError(f"{step.name}: operator must be of a template, got a program that an author wrote")
+    return step.operator
 
 
 def _link(step: ChainStep) -> Link:
-    function = step.operator.function
+    operator = _templated(step)
+    function = operator.function
     weights = tuple(name for name in CONSTANTS if name in function.params)
     tensors = {parameter: step.tensor(parameter) for parameter in function.params}
-    return Link(function, tensors, weights, step.operator.dimensions)
+    return Link(function, tensors, weights, operator.dimensions)

@@ -2,11 +2,13 @@
 """Hand-computed times from docs/timing-contract.md, hangs, retiming, statistics."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.small_programs import small_gemm
 
+from vdla.compiler.extensions import extend
 from vdla.hardware.config import Config, Dram
 from vdla.hardware.isa import COUNTERS, UNITS, Buffer, Gemm, Load, Store, Sync, Unit, instruction_columns
 from vdla.hardware.program import STREAM, place
@@ -29,6 +31,7 @@ PYNQ = replace(
     dram=Dram(read_latency=10, write_latency=5, outstanding_reads=8, outstanding_writes=8, beat_cycles=1, burst_gap=0),
 )
 TINY = Config.preset("tiny")
+LUT = Path(__file__).parents[3] / "examples" / "look_up_table" / "lut.py"
 WORD_BEATS = 4  # an instruction of 32 bytes over 64 bits
 FIRST_BEAT = 10 + PORT_DELAY  # fetch requests in cycle 0
 FIRST = FIRST_BEAT + WORD_BEATS - 1 + DISPATCH_DELAY
@@ -174,6 +177,7 @@ def test_differences_between_runs_are_sentences():
     assert one.differences(unknown) == unknown.differences(one) == []
 
 
-def test_a_run_leaves_the_event_loop_prepared():
-    prepare(Config.preset("tiny"))
+@pytest.mark.parametrize("extensions", [(), (LUT,)], ids=["plain", "extended"])
+def test_a_run_leaves_the_event_loop_prepared(extensions):
+    prepare(extend(Config.preset("tiny"), *extensions))
     assert is_prepared()

@@ -10,7 +10,7 @@ from vdla.compiler.graph import Graph, Node, TensorType, check_graph
 from vdla.compiler.graph.machine.call import MachineNode
 from vdla.compiler.graph.machine.calls import conv
 from vdla.compiler.graph.machine.matmul_call import FactorLayout, LanesLayout, row_terms
-from vdla.compiler.graph.machine.packing import Broadcast, Channels, InputLayout, PackedLayout, Patches
+from vdla.compiler.graph.machine.packing import Broadcast, Channels, GatheredLayout, InputLayout, PackedLayout, Patches
 from vdla.compiler.operators.vdla.operator import Layout
 from vdla.compiler.templates import batched_matmul
 from vdla.compiler.templates.conv2d import Conv2d
@@ -45,6 +45,22 @@ def test_images(shape, machine):
     assert np.array_equal(back, x)
     assert packed.shape == layout.packed_shape
     assert np.array_equal(packed, blocks_of(x.reshape(layout.image), *machine))
+    assert np.array_equal(packed, layout.packed(x)) and np.array_equal(packed.ravel()[layout.places], x)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 5, 4), (7,), (2, 20)])
+def test_gathered_elements(shape):
+    rng = np.random.default_rng(0)
+    x = rng.integers(-128, 128, shape, np.int8)
+    index = rng.integers(-1, x.size, (3, 1, 11))
+    layout = GatheredLayout(shape, index, fill=-7)
+    made = layout.pack("x", "p", "int8")
+    types = {"x": TensorType("int8", shape), **made.types}
+    graph = check_graph(Graph("g", ("x",), ("p",), made.nodes, made.constants, types))
+    found = evaluate(graph, {"x": x}, prefer="numpy")["p"]
+    wanted = [[[-7 if at < 0 else x.flat[at] for at in row] for row in rows] for rows in index]
+    assert found.dtype == np.int8 and found.tolist() == wanted and np.array_equal(found, layout.packed(x))
+    assert layout.nbytes == found.nbytes
 
 
 def blocks_of(image: np.ndarray, batch: int, block: int) -> np.ndarray:

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes as layers of a `Definition`, for programs that are not those of templates.
+
+Authors write such programs, and the mapper makes them for instructions of extensions. They know
+neither zero points nor bounds of results: bias lanes hold the share of the zero point of inputs,
+and `with_results` puts the zero point and the bounds of results into the instructions that emit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from vdla.compiler import te
+from vdla.compiler.graph.graph import Array
+from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline
+from vdla.compiler.graph.machine.packing import Channels, GatheredLayout, PackedLayout
+from vdla.compiler.layer_programs import LayerProgram
+from vdla.compiler.map import gather
+from vdla.compiler.operators import definitions
+from vdla.compiler.operators.definitions import Definition
+from vdla.compiler.operators.vdla import WrittenOperator
+from vdla.compiler.operators.vdla.roles import OUTPUT
+from vdla.compiler.te import Stage
+from vdla.hardware.isa import COL, Emit, with_fields
+from vdla.hardware.numerics import pack_scale, scales_from_floats, wrap32
+from vdla.hardware.program import Program, ProgramTensor
+
+_GROUPS = (1, 2, 4, 8)
+"""The entries of a group of activations."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeLayer:
+    """A node as a definition: `weight` and `lanes` are the arrays of its inputs beside the data.
+
+    `results` are the zero point, the lower and the upper bound of results.
+    """
+
+    at: MachineNode
+    channels: Channels
+    definition: Definition
+    weight: Array
+    lanes: Array
+    results: tuple[int, int, int]
+    macs: int
+
+    @cached_property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for layers that have the same programs."""
+        options = sorted((name, str(value)) for name, value in self.definition.options.items())
+        return self.definition.name, *options, *self.results
+
+    @property
+    def result(self) -> PackedLayout:
+        """The layout of results."""
+        return self.at.result(self.channels)
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The constant inputs of the definition, by their names."""
+        return {"weight": self.weight, "scale": self.lanes}
+
+
+def layer_of(at: MachineNode) -> NodeLayer:
+    """The layer of a node, a convolution or a product of rows with constant weights.
+
+    Raises:
+        NotAcceleratedError: the message says what the node must be.
+    """
+    if at.node.op == "vdla.QConv":
+        return _convolution(at)
+    if at.node.op == "vdla.QDense":
+        return _dense(at)
+    decline(f"be a convolution or a product with constant weights, got {at.node.op.removeprefix('vdla.')}")
+
+
+def _convolution(at: MachineNode) -> NodeLayer:
+    data, result, options = at.shape(at.node.inputs[0]), at.shape(at.node.outputs[0]), at.options
+    _, channels, height, width = at.activation(at.node.inputs[0], Channels.IMAGE).image
+    window: dict[str, Any] = {name: options[name] for name in ("strides", "pads", "dilations")}
+    groups, weight, zero = options["groups"], at.weight, int(options["input_zero_point"])
+    window |= {"batch": data[0], "size": (height, width), "kernel": weight.shape[2:], "fill": zero}
+    if groups == channels == result[1]:
+        made = definitions.depthwise_convolution(channels=channels, **window, **_types(at))
+        weight, terms = weight[:, 0], weight.shape[2:]
+    else:
+        made = definitions.convolution(
+            in_channels=channels, out_channels=result[1], groups=groups, **window, **_types(at)
+        )
+        terms = weight.shape[1:]
+    return _layer(at, Channels.IMAGE, made, weight, zero, prod(result) * prod(terms))
+
+
+def _dense(at: MachineNode) -> NodeLayer:
+    weight = at.constant(1)
+    data, zero = at.shape(at.node.inputs[0]), int(at.options["input_zero_point"])
+    rows = prod(data[:-1])
+    weight = weight.reshape(weight.shape[:2])
+    made = definitions.dense(rows=rows, in_features=data[-1], out_features=len(weight), **_types(at))
+    return _layer(at, Channels.ROWS, made, weight, zero, rows * weight.size)
+
+
+def _types(at: MachineNode) -> dict[str, Any]:
+    return {"raw": False, "dtype": at.config.inp_dtype, "weight_dtype": at.config.wgt_dtype}
+
+
+def _layer(at: MachineNode, channels: Channels, made: Definition, weight: Array, zero: int, macs: int) -> NodeLayer:
+    axes = tuple(range(1, weight.ndim))
+    offset = -zero * weight.sum(axis=axes, dtype=np.int64)
+    factors = np.broadcast_to(np.asarray(at.multiplier, np.float64), offset.shape)
+    lanes = pack_scale(wrap32(at.constant(2) + offset), *scales_from_floats(factors)).view(np.int64)
+    options = at.options
+    results = int(options.get("zero_point", 0)), int(options.get("floor", -128)), int(options.get("ceiling", 127))
+    return NodeLayer(at=at, channels=channels, definition=made, weight=weight, lanes=lanes, results=results, macs=macs)
+
+
+# --- programs -------------------------------------------------------------------------------------
+
+
+def with_results(program: Program, results: tuple[int, int, int]) -> Program:
+    """The program with the zero point and the bounds of results in all instructions that emit."""
+    emits = program.columns[:, COL["emit"]] == Emit.REQUANT
+    names = ("zero_point", "clip_lo", "clip_hi")
+    fields = {
+        name: np.where(emits, value, program.columns[:, COL[name]]) for name, value in zip(names, results, strict=True)
+    }
+    return replace(program, words=with_fields(program.config, program.words, fields))
+
+
+@dataclass(frozen=True, eq=False)
+class LayerCall:
+    """A program of a layer, which needs the cycles that make it an `OperatorCall`.
+
+    `place` is the line of the extension's declaration.
+    """
+
+    layer: NodeLayer
+    given: LayerProgram
+    label: str
+    extensions: tuple[str, ...]
+    place: str
+
+    @cached_property
+    def program(self) -> Program:
+        """The program with the results of the node; activations have the shapes of their layouts,
+        and the result the name `OUTPUT`.
+        """
+        made = with_results(self.given.program, self.layer.results)
+        shapes = {name: layout.packed_shape for name, (_, layout) in self.inputs.items()}
+        tensors = tuple(self._named(tensor, shapes) for tensor in made.tensors)
+        return replace(made, tensors=tensors, source_lines=(self.label,), source_of=np.zeros(len(made), np.int32))
+
+    def _named(self, tensor: ProgramTensor, shapes: Mapping[str, tuple[int, ...]]) -> ProgramTensor:
+        """A tensor of the program as its neighbours see it."""
+        if tensor.role == "output":
+            return replace(tensor, name=str(OUTPUT), shape=self.layer.result.packed_shape)
+        return replace(tensor, shape=shapes.get(tensor.name, tensor.shape))
+
+    @cached_property
+    def inputs(self) -> dict[str, tuple[str, PackedLayout | GatheredLayout]]:
+        """The activation, by the tensor of the program."""
+        value, at = self.layer.at.node.inputs[0], self.layer.at
+        plain = at.activation(value, self.layer.channels)
+        packed = (tensor for tensor in self.given.packing if _source(tensor).name == "data")
+        return {tensor.name: (value, input_layout(tensor, plain)) for tensor in packed}
+
+    @cached_property
+    def constants(self) -> dict[str, Array]:
+        """The packed constants, by the tensor of the program."""
+        known = self.layer.arrays
+        packed = ((tensor, _source(tensor).name) for tensor in self.given.packing)
+        return {tensor.name: gather(tensor, known[name]) for tensor, name in packed if name in known}
+
+    def require_result(self) -> None:
+        """Decline unless results lie as those of templates do."""
+        places = gather(self.given.unpacking, np.arange(prod(self.given.result.shape)).reshape(self.given.result.shape))
+        result = self.layer.result
+        if prod(result.packed_shape) != places.size or not np.array_equal(places.ravel(), result.places.ravel()):
+            got = f"{list(self.given.result.shape)} for {list(result.packed_shape)}"
+            decline(f"have results in whole blocks of channels, as templates do, got {got} of {self.label}")
+
+    def call(self, cycles: int) -> OperatorCall:
+        """The call."""
+        operator = WrittenOperator(
+            name=self.label,
+            program=self.program,
+            macs=self.layer.macs,
+            cycles=cycles,
+            extensions=self.extensions,
+        )
+        return OperatorCall(operator, self.inputs, self.constants, self.layer.result)
+
+
+def input_layout(packed: te.Tensor, plain: PackedLayout) -> PackedLayout | GatheredLayout:
+    """The layout of the elements of `packed`: one in blocks if there is one, else gathered."""
+    shape = _source(packed).shape
+    size = prod(shape)
+    first, second = (gather(packed, np.arange(begin, begin + size).reshape(shape)) for begin in (0, size))
+    inside = second - first == size
+    for layout in _blocked(plain):
+        same = prod(layout.packed_shape) == first.size == size and inside.all()
+        if same and np.array_equal(first.ravel()[layout.places.ravel()], np.arange(size)):
+            return layout
+    index = np.where(inside, first, -1)
+    fills = np.unique(first[~inside])
+    if len(fills) > 1:
+        decline(f"pad activations with one number, got {', '.join(map(str, fills))} in {packed.name}")
+    return GatheredLayout(plain.shape, index, int(fills[0]) if len(fills) else 0)
+
+
+def _blocked(plain: PackedLayout) -> Iterator[PackedLayout]:
+    """A layout with each size of blocks that a group of entries has."""
+    for count in _GROUPS:
+        yield replace(plain, block=plain.block * count)
+
+
+def _source(tensor: te.Tensor) -> te.Tensor:
+    assert isinstance(tensor.stage, Stage), "checked by ProgramBuilder"
+    return tensor.stage.reads[0]

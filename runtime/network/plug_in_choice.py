@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which layers of a network an extension's instructions run, in place of templates.
+
+An author's program that is used is checked once against the definition of the operator, with the
+weights of the first node that uses it. The call with the fewest seconds wins: exact cycles,
+and what the host must pack because layouts differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vdla.compiler.extensions import ExtensionError, extension_of
+from vdla.compiler.graph import Array
+from vdla.compiler.graph.accelerator import CpuModel, NotAcceleratedError, OperatorCall, seconds_of
+from vdla.compiler.graph.accelerator.cost import PROGRAM_SECONDS, handover_seconds
+from vdla.compiler.graph.machine.call import MachineNode, decline
+from vdla.compiler.graph.machine.layer_call import LayerCall, layer_of
+from vdla.compiler.layer_programs import WrittenProgram, written_programs
+from vdla.compiler.operators.vdla import WrittenOperator
+from vdla.compiler.operators.vdla.roles import OUTPUT
+from vdla.hardware.config import Config
+from vdla.runtime.network.evaluate_nodes import Prefer, evaluate_node
+from vdla.simulator.simulate import simulate
+from vdla.simulator.verify import VerifyError
+
+if TYPE_CHECKING:
+    from vdla.runtime.network.build import ProgramTimer
+
+_SEED = 0
+
+
+@dataclass
+class PlugInChoice:
+    """Gives the call of a node that the machine's extensions run faster."""
+
+    config: Config
+    time: ProgramTimer
+    cpu: CpuModel
+
+    def __post_init__(self) -> None:
+        declared = [extension_of(self.config, plug_in) for plug_in in self.config.extensions]
+        self._authors = [extension for extension in declared if extension.program is not None]
+        self._written: dict[Any, list[WrittenProgram]] = {}  # by layer
+        self._cycles: dict[Any, int] = {}
+        self._checked: set[str] = set()
+
+    def __call__(self, at: MachineNode, template: OperatorCall | None) -> OperatorCall | str:
+        """The call by extensions if there is one and `template` takes longer, else what the node
+        must do.
+        """
+        try:
+            offers = self._offered(at)
+            calls = [offer.call(self._cycles_of_layer(offer)) for offer in offers]
+            offer, call = min(zip(offers, calls, strict=True), key=lambda pair: self._seconds(at, pair[1]))
+            if template is not None:
+                self._require_faster(at, call, template)
+        except NotAcceleratedError as error:
+            return str(error)
+        self._check(offer)
+        return call
+
+    # --- offers
+
+    def _offered(self, at: MachineNode) -> list[LayerCall]:
+        """The programs of a node by extensions.
+
+        Raises:
+            NotAcceleratedError: there is none; the message is the first reason.
+        """
+        if not self._authors:
+            decline("run on a machine whose extension has a program of layers, got none")
+        if any(node.op == "Concat" for node in at.graph.nodes):
+            decline("be in a network that concatenates nothing, got one with a Concat")
+        readers = at.graph.consumers.get(at.node.outputs[0], ())
+        if self.config.stage is not None and any(node.op == "vdla.QTable" for node in readers):
+            decline("not be looked up in a table, which templates do on the way out")
+        layer = layer_of(at)
+        if layer.key not in self._written:
+            self._written[layer.key] = [
+                written_programs([extension], layer.definition, self.config)[0] for extension in self._authors
+            ]
+        pairs = zip(self._authors, self._written[layer.key], strict=True)
+        offers = [
+            LayerCall(layer, given, label=written.label, extensions=(extension.name,), place=extension.place)
+            for extension, written in pairs
+            for given in written.programs
+        ]
+        if not offers:
+            decline(f"fit a program of an extension; {self._written[layer.key][0].reason}")
+        for offer in offers:
+            offer.require_result()
+        return offers
+
+    # --- costs
+
+    def _cycles_of_layer(self, offer: LayerCall) -> int:
+        key = offer.program.hash
+        if key not in self._cycles:
+            try:
+                self._cycles[key] = self.time(offer.program).total_cycles
+            except VerifyError as error:
+                where = f"{offer.place}: {offer.label} for {offer.layer.at.node.label}"
+                got = error.verdict.findings[0].message
+                raise ExtensionError(f"{where} must be a safe program, got {got}") from None
+        return self._cycles[key]
+
+    def _cycles_of(self, call: OperatorCall) -> int:
+        assert call.operator is not None, "a concatenation has no other program"
+        if isinstance(call.operator, WrittenOperator):
+            return call.operator.cycles
+        if call.operator not in self._cycles:
+            self._cycles[call.operator] = self.time.cycles(call.operator)
+        return self._cycles[call.operator]
+
+    def _seconds(self, at: MachineNode, call: OperatorCall) -> float:
+        return seconds_of(self._cycles_of(call), self.config) + self._packing_seconds(at, call)
+
+    def _require_faster(self, at: MachineNode, call: OperatorCall, template: OperatorCall) -> None:
+        if self._seconds(at, call) >= self._seconds(at, template):
+            cycles = [f"{self._cycles_of(item):,}" for item in (template, call)]
+            packing = 1e3 * self._packing_seconds(at, call)
+            more = f", and {packing:.3g} ms to pack activations" if packing else ""
+            decline(f"take less time than without, {cycles[0]} cycles, got {cycles[1]}{more}")
+
+    def _packing_seconds(self, at: MachineNode, call: OperatorCall) -> float:
+        """The time in which the host packs results of the machine for another layout."""
+        seconds = 0.0
+        for value, layout in call.inputs.values():
+            made = at.made.get(value)
+            if made is not None and not made.same_bytes(layout):
+                seconds += PROGRAM_SECONDS + handover_seconds(made, self.cpu) + handover_seconds(layout, self.cpu)
+        return seconds
+
+    # --- checks
+
+    def _check(self, offer: LayerCall) -> None:
+        """ExtensionError unless a program computes the operator of its node."""
+        if offer.program.hash in self._checked:
+            return
+        self._checked.add(offer.program.hash)
+        node, at = offer.layer.at.node, offer.layer.at
+        where = f"{offer.place}: {offer.label} for {node.label}"
+        data = np.random.default_rng(_SEED).integers(-128, 128, at.shape(node.inputs[0])).astype(self.config.inp_dtype)
+        (wanted,) = evaluate_node(node, [data, at.constant(1), at.constant(2)], prefer=Prefer.DEFINITION)
+        result = self._run(offer, data)
+        assert isinstance(wanted, np.ndarray)
+        wrong = np.argwhere(result != wanted)
+        if len(wrong):
+            first = tuple(map(int, wrong[0]))
+            rule = f"result{list(first)} must be {wanted[first]}, by the definition of {node.op}"
+            got = f"{result[first]}; {len(wrong):,} of {wanted.size:,} elements differ"
+            raise ExtensionError(f"{where}: {rule}, got {got}")
+
+    def _run(self, offer: LayerCall, data: Array) -> Array:
+        """The plain result of a program."""
+        ((tensor, (_, layout)),) = offer.inputs.items()
+        arrays = {tensor: layout.packed(data), **offer.constants}
+        outputs = simulate(offer.program, arrays, mode="function").outputs
+        return np.asarray(outputs[str(OUTPUT)].ravel()[offer.layer.result.places])
