@@ -2,9 +2,10 @@
 """The plan of quantisation: operators that run on integers, and values to quantise.
 
 Products always run on integers; sums, pools and concatenations do where an operand is quantised
-anyway. Movements keep the parameters of their operand. Functions of one value become tables if
-their neighbours are quantised; the result of one is quantised if an operator that is no such
-function reads it on the way to a product. Everything else stays float.
+anyway, means over all of space where a product reads them. Movements keep the parameters of their
+operand. Functions of one value become tables if their neighbours are quantised; the result of one
+is quantised if an operator that is no such function reads it on the way to a product. Everything
+else stays float.
 """
 
 from __future__ import annotations
@@ -143,7 +144,10 @@ class _Planner:
         record = RECORDS.get(node.op)
         if record is not None and record.output_axis is not None:
             return self._product(node, record.output_axis)
-        if is_spatial_mean(self.graph, node) and node.inputs[0] in self.values:
+        is_mean = is_spatial_mean(self.graph, node)
+        if (is_mean or node.op == "GlobalAveragePool") and node.outputs[0] not in self.feeding:
+            return None  # the mean of many integers has more digits than one of them
+        if is_mean and node.inputs[0] in self.values:
             return QuantisedLayer(node, node.inputs[:1], self._end(node.outputs[0]))
         quantised = any(name in self.values for name in node.inputs)
         if not quantised or id(node) in self.functions or not all(map(self._is_float, filter(None, node.inputs))):

@@ -146,22 +146,47 @@ def test_equalisation_keeps_the_results_and_balances_channels(depthwise):
     assert found[1] > found[0]
 
 
-def test_concatenated_values_share_parameters():
+def concatenated(mean: str, product: bool) -> Graph:
+    """Two convolutions of x, their concatenation, its mean over space, possibly a dense layer."""
     b = QdqBuilder()
     x = b.input("x", IMAGE, "float32")
     parts = [
         b.add("Conv", x, b.constant(normal(n, 3, 1, 1), f"w{n}"), shape=(2, n, 8, 8), result=f"part{n}") for n in (2, 4)
     ]
     joined = b.add("Concat", *parts, shape=(2, 6, 8, 8), axis=1, result="joined")
-    axes = b.constant(np.array([2, 3]))
-    b.add("ReduceMean", joined, axes, shape=(2, 6), keepdims=0, result="mean")
-    graph = b.graph("mean")
-    plan = plan_quantisation(graph)
-    assert plan.values == {"x": "x", "part2": "joined", "part4": "joined", "joined": "joined", "mean": "mean"}
+    if mean == "ReduceMean":
+        axes = b.constant(np.array([2, 3]))
+        pooled = b.add("ReduceMean", joined, axes, shape=(2, 6), keepdims=0, result="mean")
+    else:
+        pooled = b.add("GlobalAveragePool", joined, shape=(2, 6, 1, 1), result="mean")
+        pooled = b.add("Flatten", pooled, shape=(2, 6), axis=1, result="flat")
+    if product:
+        b.add("MatMul", pooled, b.constant(normal(6, 5), "w"), shape=(2, 5), result="logits")
+    return b.graph("logits" if product else pooled)
+
+
+MEANS = ("ReduceMean", "GlobalAveragePool")
+
+
+@pytest.mark.parametrize("mean", MEANS)
+def test_concatenated_values_share_parameters(mean):
+    graph = concatenated(mean, product=True)
+    values = plan_quantisation(graph).values
+    assert {name: values[name] for name in ("x", "part2", "part4", "joined", "mean")} == {
+        "x": "x", "part2": "joined", "part4": "joined", "joined": "joined", "mean": "mean",
+    }  # fmt: skip
     integer = fuse_qdq(quantised(graph, [normal(*IMAGE)]))
-    assert [node.op for node in integer.nodes] == [
-        "QuantizeLinear", "vdla.QConv", "vdla.QConv", "Concat", "vdla.QAveragePool", "Flatten", "DequantizeLinear",
+    assert [node.op for node in integer.nodes][:5] == [
+        "QuantizeLinear", "vdla.QConv", "vdla.QConv", "Concat", "vdla.QAveragePool",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("mean", MEANS)
+def test_a_mean_that_no_product_reads_stays_float(mean):
+    graph = concatenated(mean, product=False)
+    assert dict(plan_quantisation(graph).values) == {
+        "x": "x", "part2": "joined", "part4": "joined", "joined": "joined",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
