@@ -70,7 +70,9 @@ def demo_network(arguments: argparse.Namespace) -> int:
 def _run_network(config: Config, seed: int) -> _Demo:
     from vdla.simulator.warm_up import warm_up
 
-    warming = warm_up()  # on the other cores, after an installation; beside the imports too
+    # On another core, after an installation. This process compiles the timing before that is done:
+    # the compiler of networks times what it may choose.
+    warming = warm_up(("function",))
     from vdla.compiler.graph.onnx.export import export_model
     from vdla.networks.digits import digits
     from vdla.networks.digits_images import held_out_digits, training_digits
@@ -85,10 +87,10 @@ def _run_network(config: Config, seed: int) -> _Demo:
         held_out = held_out_digits()
         in_float = _evaluated(quantised.float_graph, held_out.images)
         in_int8 = _evaluated(quantised.graph, held_out.images)
-        show(f"compile for {config.name}", 2, 5)
+        show(f"compile for {config.name}, the simulator too after an installation", 2, 5)
         content = export_model(quantised.graph).SerializeToString()
         model = compile_network(content, config, extents={"batch": 1})
-        show("compile the simulator, once after an installation", 3, 5)
+        show("compile the simulator", 3, 5)
         warming.wait()
         show("run", 4, 5)
         with model:
