@@ -29,7 +29,7 @@ def _attention(draw: Draw) -> NodeDraft:
         attributes = {"q_num_heads": heads, "kv_num_heads": shared}
     inputs: list[Array | None] = [draw.array(shape, dtype, -2, 2) for shape in shapes]
     past = draw.rank(1, 3) if draw.chance(0.3) else 0
-    outputs = draw.pick([1, 4]) if not past else draw.pick([3, 4])
+    outputs = draw.pick([1, 4]) if not past else draw.pick([1, 3, 4])
     mask = _mask(draw, (batch, heads, queries, keys + past), dtype)
     lengths = not past and draw.takes(7) and draw.chance(0.2)
     if past or lengths or mask is not None:
@@ -43,6 +43,7 @@ def _attention(draw: Draw) -> NodeDraft:
         inputs += [None, None, np.asarray(draw.random.integers(1, keys + 1, size=batch), np.int64)]
         outputs = 1
     attributes |= draw.options(is_causal=[0, 1], scale=[0.5, 1.0], softcap=[2.0], softmax_precision=[1])
+    attributes |= draw.options(left_window_size=[-1, 0, 2], right_window_size=[-1, 0, 1])
     if outputs == 4:
         attributes |= draw.options(qk_matmul_output_mode=[0, 1, 2, 3])
     absent = frozenset({1, 2}) if outputs == 4 and not past else frozenset[int]()
@@ -50,15 +51,16 @@ def _attention(draw: Draw) -> NodeDraft:
 
 
 def _mask(draw: Draw, shape: tuple[int, int, int, int], dtype: str) -> Array | None:
-    """Addends, or which keys are seen, the first ones always; some have extents of 1."""
+    """Addends, or which keys are seen; some have extents of 1, some end before the last keys."""
     if draw.chance(0.4):
         return None
     batch, heads, queries, keys = shape
+    keys = draw.rank(1, keys) if draw.takes(7) and draw.chance(0.2) else keys
     chosen = draw.pick([(queries, keys), (1, queries, keys), (1, 1, queries, keys), (batch, heads, queries, keys)])
     if draw.chance():
         return draw.array(chosen, dtype)
     mask = np.asarray(draw.random.integers(2, size=chosen) == 1)
-    mask[..., 0] = True
+    mask[..., 0] |= draw.chance(0.8)
     return mask
 
 
