@@ -24,7 +24,13 @@ from vdla.compiler.codegen.vdla.loop_bounds import Bounds, Condition, loop_bound
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import FormTable, MacroOps, form_and_numbers
 from vdla.compiler.codegen.vdla.nest import EntryAccess, Epilogue, Loop, TensorizedNest
-from vdla.compiler.codegen.vdla.tiles import LoweringError, TilePlan, plan_tiles, tensorized_blocks
+from vdla.compiler.codegen.vdla.tiles import (
+    LoweringError,
+    TilePlan,
+    plan_tiles,
+    tensorized_blocks,
+    warn_of_shared_tiles,
+)
 from vdla.compiler.ir import INTEGER_BITS
 from vdla.hardware import isa
 from vdla.hardware.config import Config
@@ -77,6 +83,7 @@ class _Lowering:
         self.config, self.fn = config, fn
         blocks = tensorized_blocks(fn)
         self.plans = plan_tiles(fn, blocks)
+        warn_of_shared_tiles(fn, blocks, self.plans)
         self.nests = FoldableNests(fn, blocks, self.plans)
         self.storage = SharedStorage(fn.name, self.plans)
         self.tiles: dict[tuple[str, tuple[int, ...]], BufferTile] = {}

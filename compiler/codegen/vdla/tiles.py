@@ -8,6 +8,7 @@ each virtual thread has its own.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -16,11 +17,15 @@ from vdla.compiler import ir
 from vdla.compiler.arith import affine, var_names
 from vdla.compiler.ir import Match
 from vdla.compiler.tensorize import ON_CHIP
-from vdla.support.errors import Error
+from vdla.support.errors import Error, Notice
 
 
 class LoweringError(Error, ValueError):
     """A schedule that the machine's instructions cannot express."""
+
+
+class LoweringWarning(Notice):
+    """A schedule that does not do what it was made for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +158,20 @@ def plan_tiles(fn: ir.Function, blocks: list[TensorizedBlock]) -> dict[str, Tile
         if owner.shape != plan.shape:  # the owner's tile holds more than the result computed in place
             plans[name] = owner
     return plans
+
+
+def warn_of_shared_tiles(fn: ir.Function, blocks: list[TensorizedBlock], plans: Mapping[str, TilePlan]) -> None:
+    """Warn of virtual threads without tiles of their own, none of which loads while another
+    computes.
+    """
+    around = {loop.var: loop for block in blocks for loop in block.path if not block.inside_entry(loop)}
+    threads = [loop.var for loop in around.values() if loop.kind is ir.LoopKind.VTHREAD and loop.size > 1]
+    private = {var for plan in plans.values() for var in plan.vthreads}
+    for var in threads:
+        if var not in private:
+            rule = f"virtual threads of {var} must have tiles of their own to overlap, got none"
+            remedy = f"compute a cache_read at {var}, or at a loop inside"
+            warnings.warn(f"{fn.name}: {rule}; {remedy}", LoweringWarning, 2)
 
 
 def _owners(blocks: list[TensorizedBlock]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from vdla.compiler import te
 from vdla.compiler.codegen.vdla.compile import compile_function
 from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
 from vdla.compiler.codegen.vdla.lower import lower
-from vdla.compiler.codegen.vdla.tiles import LoweringError
+from vdla.compiler.codegen.vdla.tiles import LoweringError, LoweringWarning
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators.vdla.tiling import fits
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
@@ -421,6 +421,21 @@ def test_results_are_emitted_once_where_a_reduction_is_cut_off(last):
         outer, k = s.split("k", factor=2)
         s.split(outer, factor=4)
     agree(tensorized(s, copies))
+
+
+def test_virtual_threads_without_tiles_of_their_own_are_named():
+    s, copies = ordered()
+    s.vthread("n")
+    with pytest.warns(LoweringWarning) as found:
+        lower(CONFIG, tensorized(s, copies).fn)
+    assert [str(warning.message) for warning in found] == [
+        "product: virtual threads of n must have tiles of their own to overlap, got none; "
+        "compute a cache_read at n, or at a loop inside"
+    ]
+    s, copies = ordered()
+    s.compute_at(copies["a"], "n")
+    s.vthread("n")
+    agree(tensorized(s, copies))  # where a warning would be an error
 
 
 def test_loop_kinds_inside_an_entry_are_ignored():

@@ -8,6 +8,8 @@ import pytest
 from helpers.schedule_cases import random_case, refusal
 from helpers.seeds import seeds
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*virtual threads of:vdla.compiler.codegen.vdla.tiles.LoweringWarning")
+
 
 def check(seeds: range, share: float) -> None:
     """Every case is right or refused, and most are accepted, since refusals prove nothing."""

@@ -90,6 +90,7 @@ def test_lowering_by_classes_equals_lowering_one_iteration_at_a_time(operator, m
     assert list(found) == list(lower(operator.config, operator.function))
 
 
+@pytest.mark.filterwarnings("ignore:.*virtual threads of:vdla.compiler.codegen.vdla.tiles.LoweringWarning")
 @pytest.mark.parametrize("seed", range(40))
 def test_random_schedules_lower_by_classes_as_one_iteration_at_a_time(seed, monkeypatch):
     case = random_case(seed)
