@@ -41,8 +41,8 @@ ROOMS: dict[str, str] = {
     "compiler.lowering": "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize",
     "compiler.schedule": "support compiler.ir compiler.arith compiler.analysis compiler.tensorize",
     "compiler.extensions": (
-        "support hardware.isa hardware hardware.generate compiler.ir compiler.target compiler.te compiler.tensorize "
-        "compiler.codegen.vdla"
+        "support hardware.isa hardware hardware.generate compiler.ir compiler.target compiler.arith compiler.te "
+        "compiler.tensorize compiler.codegen.vdla"
     ),
     "compiler.codegen.vdla.intrinsics": (
         "hardware.isa hardware compiler.ir compiler.te compiler.tensorize compiler.codegen.vdla compiler.extensions"

@@ -2,8 +2,8 @@
 """The intrinsic of an extension: what schedules tensorize with, lowered to its instruction.
 
 The operands are those of the declaration, so that nothing is said twice. An instruction with an
-operand index that is neither one axis nor depends on data has no intrinsic: matching needs whole
-axes. Nor has an instruction with private state: what it computes is not a function of its operands.
+operand index that is neither made of whole axes nor depends on data has no intrinsic. Nor has an
+instruction with private state: what it computes is not a function of its operands.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from vdla.compiler.codegen.vdla import ComputeFields, LoweringError, fold_compute
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.nest import TensorizedNest
+from vdla.compiler.extensions.digits import with_digits
 from vdla.compiler.extensions.extension import CPU_SCOPES, Extension
 from vdla.compiler.extensions.load import Source, declared_for, extension_of
 from vdla.compiler.extensions.state import ExtensionError
@@ -50,7 +51,7 @@ def step_intrinsic(declared: Extension, config: Config, make: Make, **more: Any)
 
     return Intrinsic(
         name=declared.name,
-        output=declared.output,
+        output=with_digits(declared.output),
         scopes={name: scope for name, scope in declared.scopes.items() if isinstance(scope, str)},
         lower=lower,
         in_place=declared.in_place,

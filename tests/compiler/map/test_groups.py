@@ -34,6 +34,19 @@ def reducing(reduce, count=4):
     return declare
 
 
+def flat(place):
+    """acc[b, o] = the largest over j of four pixels in one row of elements."""
+
+    def declare(config):
+        lanes, j = config.block_out, te.reduce_axis(4, "j")
+        x = te.placeholder((config.batch, 4 * lanes), config.inp_dtype, "x")
+        value = lambda b, o: te.max(te.cast("int32", x[b, place(j, o, lanes)]), axis=j)  # noqa: E731
+        output = te.compute((config.batch, lanes), value, "acc")
+        return vdla.Extension(name="pixels", doc="Own.", output=output, scopes={"x": "inp", "acc": "acc"})
+
+    return declare
+
+
 def result_of(operator, **arrays):
     return operator.unpack(vdla.simulate(operator.program, operator.pack(**arrays)).outputs)
 
@@ -78,3 +91,31 @@ def test_products_along_two_dimensions_of_an_entry_are_refused():
     layer = te.compute((6,), lambda n: te.max(te.cast("int32", x[n, k]) * 3, axis=k), "layer")
     with pytest.raises(MapError, match=r"pairs must add its entries along one axis for the mapper to use it, got i, c"):
         candidates(layer, vdla.extend(TINY, declare), 1)
+
+
+@pytest.mark.parametrize("machine", list(MACHINES))
+@pytest.mark.parametrize(
+    "place", [lambda j, o, lanes: j * lanes + o, lambda j, o, lanes: 4 * o + j], ids=["groups", "interleaved"]
+)
+def test_an_index_of_several_axes_is_an_index_for_each(machine, place):
+    config = vdla.extend(MACHINES[machine], flat(place))
+    layer = vdla.definitions.pooling(batch=1, channels=5, size=(8, 8), kernel=2, strides=2, kind="max")
+    x = np.random.default_rng(0).integers(-128, 128, (1, 5, 8, 8), np.int8)
+    exact = x.reshape(1, 5, 4, 2, 4, 2).max(axis=(3, 5))
+    used = [op for op in candidates(layer.output, config, 1).found if str(op.mapping).startswith("pixels")]
+    assert used and all(np.array_equal(result_of(op, data=x), exact) for op in used[:4])
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda j, o, lanes: 2 * j + o,  # elements of two lanes
+        lambda j, o, lanes: (j * lanes + o) % (4 * lanes - 1),
+        lambda j, o, lanes: j * lanes,  # no lane of its own
+    ],
+)
+def test_other_indices_have_no_mapping(place):
+    config = vdla.extend(TINY, flat(place))
+    layer = vdla.definitions.pooling(batch=1, channels=5, size=(8, 8), kernel=2, strides=2, kind="max")
+    found = candidates(layer.output, config, 1).found
+    assert found and not any(str(op.mapping).startswith("pixels") for op in found)
