@@ -262,11 +262,11 @@ ROOMS: dict[str, str] = {
         "compiler.schedule compiler.extensions compiler.codegen.llvm compiler.operators.vdla compiler.map "
         "compiler.operators compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.templates "
         "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
-        "simulator.stats simulator.verify simulator.timing simulator runtime.devices runtime.native runtime.executor "
-        "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
-        "verification.zoo verification.adversary verification.fuzz verification.tflite_models verification.hostile "
-        "verification.grids runtime.diagnosis verification.programs verification.coverage verification.rtl_mutants "
-        "benchmarks.harness commands"
+        "simulator.stats simulator.verify simulator.timing simulator simulator.energy runtime.devices runtime.native "
+        "runtime.executor compiler.graph.accelerator runtime.network runtime.tune boards networks "
+        "verification.isolated_batches verification.zoo verification.adversary verification.fuzz "
+        "verification.tflite_models verification.hostile verification.grids runtime.diagnosis verification.programs "
+        "verification.coverage verification.generated_tests verification.rtl_mutants benchmarks.harness commands"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "
