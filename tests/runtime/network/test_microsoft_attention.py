@@ -106,6 +106,26 @@ def test_scores_are_shown_with_their_mask(case, symbols, causal):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-3)
 
 
+MASKS = {
+    "ends": i(3, 8),
+    "ends and starts": i(3, 8, 1, 2),
+    "ends and offsets": i(3, 8, 0, 5, 10, 0, 8, 16),
+    "keys": np.array([[0, 1, 1, 1, 1, 1, 0, 1], [1, 1, 1, -1, 2, 1, 1, 0]], np.int32),
+    "queries": np.concatenate([np.ones((B, S, 1)), R.integers(2, size=(B, S, 7))], -1).astype(np.int32),
+}
+
+
+@pytest.mark.parametrize("symbols", [False, True])
+@pytest.mark.parametrize("case", MASKS)
+def test_every_form_of_mask_hides_the_keys_that_onnx_runtime_hides(case, symbols):
+    inputs = [f(B, S, D), f(D, 3 * D), f(3 * D), MASKS[case], np.stack(PAST)]
+    model = model_of("Attention", inputs, ("y", "present"), symbols)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = session.run(None, {f"x{n}": x for n, x in enumerate(inputs)})
+    for got, wanted in zip(results_of(model, inputs), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
 # --- what ONNX Runtime defines, and its CPU does not compute --------------------------------------
 
 
