@@ -23,6 +23,7 @@ ROOMS: dict[str, str] = {
     "hardware.generate": "hardware.isa hardware",
     "hardware.program": "support hardware.isa hardware",
     "hardware.fpga": "support hardware hardware.generate",
+    "hardware.asic": "support hardware hardware.generate hardware.fpga",
     "hardware.asm": "support hardware.isa hardware hardware.program",
     "compiler": "",
     "compiler.abi": "",

@@ -12,11 +12,11 @@ import hashlib
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count, pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.delays import DELAYS
@@ -30,6 +30,9 @@ from vdla.hardware.generate.svgen import render_nameless
 from vdla.support.atomic import write_text
 from vdla.support.cache import CacheError, user_cache
 from vdla.support.progress import Progress
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 UNITS = (
     "vdla_registers", "vdla_control", "vdla_counters", "vdla_fetch", "vdla_read_arbiter", "vdla_load", "vdla_store",
@@ -71,6 +74,8 @@ MODEL = tuple(Path(__file__).with_name(name) for name in ("cells.py", "delays.py
 
 MARK = "vdla-stage:"
 
+Result = TypeVar("Result", bound="DataclassInstance")
+
 
 @dataclass(frozen=True, slots=True)
 class ModuleCells:
@@ -94,22 +99,16 @@ class Synthesis:
 def synthesise(config: Config, part: FpgaPart, progress: Progress) -> Synthesis:
     """The synthesis of a configuration, from the cache or in about `usual_seconds`."""
     version = yosys_version()
-    path = cache_folder() / f"{_hash(config, part, version)}.json"
-    cached = _load(path)
-    if cached is not None:
-        return cached
-    with tempfile.TemporaryDirectory(prefix="vdla-area-") as folder:
-        result = _run(config, part, version, Path(folder), progress)
-    try:
-        _store(path, result)
-    except OSError as error:
-        raise YosysError(f"area: cache must be writable, got {error}") from None
-    return result
+
+    def run(folder: Path) -> Synthesis:
+        return _run(config, part, version, folder, progress)
+
+    return cached_run(_cache_path(config, part, version), _from_json, run)
 
 
 def cached_synthesis(config: Config, part: FpgaPart) -> Synthesis | None:
     """The synthesis of a configuration if an earlier run has left it; YosysError without Yosys."""
-    return _load(cache_folder() / f"{_hash(config, part, yosys_version())}.json")
+    return _load(_cache_path(config, part, yosys_version()), _from_json)
 
 
 def usual_seconds(config: Config) -> int:
@@ -128,29 +127,44 @@ def cache_folder() -> Path:
         raise YosysError(f"area: {error}") from None
 
 
-def _hash(config: Config, part: FpgaPart, version: str) -> str:
+def cache_path(texts: Sequence[str], files: Mapping[str, str | Path]) -> Path:
+    """The file of the result of texts (a package, a script, a version) and of sources."""
     digest = hashlib.sha256()
-    for text in (render_nameless(config), script(config, part), version):
+    for text in texts:
         digest.update(text.encode() + b"\0")
-    files = {**machine_files(config), **{path.name: path for path in (VENDOR_CELLS, *MODEL)}}
     for name, file in files.items():
         digest.update(name.encode() + b"\0" + _content(file) + b"\0")
-    return digest.hexdigest()[:24]
+    return cache_folder() / f"{digest.hexdigest()[:24]}.json"
+
+
+def cached_run(path: Path, from_json: Callable[[Mapping[str, Any]], Result], run: Callable[[Path], Result]) -> Result:
+    """The result in a file of the cache, or of a run in a folder of its own, then stored there."""
+    cached = _load(path, from_json)
+    if cached is not None:
+        return cached
+    with tempfile.TemporaryDirectory(prefix="vdla-area-") as folder:
+        result = run(Path(folder))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps(asdict(result)))
+    except OSError as error:
+        raise YosysError(f"area: cache must be writable, got {error}") from None
+    return result
+
+
+def _cache_path(config: Config, part: FpgaPart, version: str) -> Path:
+    files = {**machine_files(config), **{path.name: path for path in (VENDOR_CELLS, *MODEL)}}
+    return cache_path((render_nameless(config), script(config, part), version), files)
 
 
 def _content(file: str | Path) -> bytes:
     return file.encode() if isinstance(file, str) else file.read_bytes()
 
 
-def _store(path: Path, result: Synthesis) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps(asdict(result)))
-
-
-def _load(path: Path) -> Synthesis | None:
+def _load(path: Path, from_json: Callable[[Mapping[str, Any]], Result]) -> Result | None:
     """The cached result; None if it is missing or damaged."""
     try:
-        return _from_json(json.loads(path.read_text(encoding="utf-8")))
+        return from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -174,18 +188,48 @@ def _paths(rows: Sequence[Mapping[str, Any]]) -> tuple[LogicPath, ...]:
 # --- Yosys ---------------------------------------------------------------------------------------
 
 
+def sources(config: Config) -> dict[str, str | Path]:
+    """The SystemVerilog of a machine by file name, whatever its name: texts and paths."""
+    return {PACKAGE: render_nameless(config), **machine_files(config)}
+
+
+def write_files(folder: Path, files: Mapping[str, str | Path]) -> None:
+    """Writes texts and copies of files into the folder of a run."""
+    for name, file in files.items():
+        (folder / name).write_bytes(_content(file))
+
+
+def keep_units(config: Config) -> list[str]:
+    """The commands by which the units of a machine keep their boundaries."""
+    units = [LENT_ARRAY if unit == CORE and uses_array(config) else unit for unit in UNITS]
+    return [f"setattr -mod -set keep_hierarchy 1 {unit}$*" for unit in (*units, COPY, *_datapaths(config))]
+
+
+def _datapaths(config: Config) -> list[str]:
+    return [module_name(unit) for unit in datapath_units(config)]
+
+
+def each_stage(mark: str, total: int, progress: Progress) -> Callable[[str], None]:
+    """The reader of Yosys's lines that reports those that begin with `mark`."""
+    stages = count(1)
+
+    def each_line(line: str) -> None:
+        if line.startswith(mark):
+            progress(line.removeprefix(mark).strip(), next(stages), total)
+
+    return each_line
+
+
 def script(config: Config, part: FpgaPart) -> str:
     """The Yosys script, for a folder with the sources."""
-    names = " ".join([PACKAGE, *machine_files(config), VENDOR_CELLS.name])
-    datapaths = [module_name(unit) for unit in datapath_units(config)]
-    units = [LENT_ARRAY if unit == CORE and uses_array(config) else unit for unit in UNITS]
+    names = " ".join([*sources(config), VENDOR_CELLS.name])
     options = f"-family {part.family} -flatten -noiopad -noclkbuf -top {TOP}" + (" -uram" if part.uram else "")
     defines = "-D SYNTHESIS" + (" -D VDLA_ULTRA_RAM" if part.uram else "")
     lines = [
         f"log {MARK} read",
         f"read_slang --threads 1 --keep-hierarchy --top {TOP} {defines} {names}",
         f"hierarchy -check -top {TOP}",
-        *(f"setattr -mod -set keep_hierarchy 1 {unit}$*" for unit in (*units, COPY, *datapaths)),
+        *keep_units(config),
     ]
     for stage, end in pairwise(STAGES):
         lines += [f"log {MARK} {stage}", f"synth_xilinx {options} -run {stage}:{end}"]
@@ -194,7 +238,10 @@ def script(config: Config, part: FpgaPart) -> str:
         *MAP_LUTS,
         "tee -q -o stat.json stat -json",
         f"log {MARK} longest paths",
-        *(f"setattr -mod -unset keep_hierarchy {name}" for name in (f"{TOP}_*", *(f"{unit}$*" for unit in datapaths))),
+        *(
+            f"setattr -mod -unset keep_hierarchy {name}"
+            for name in (f"{TOP}_*", *(f"{unit}$*" for unit in _datapaths(config)))
+        ),
         "flatten",
         "opt_clean",
         f"select {TOP}",
@@ -204,25 +251,17 @@ def script(config: Config, part: FpgaPart) -> str:
 
 
 def _run(config: Config, part: FpgaPart, version: str, folder: Path, progress: Progress) -> Synthesis:
-    (folder / PACKAGE).write_text(render_nameless(config), encoding="utf-8")
-    for name, file in {**machine_files(config), VENDOR_CELLS.name: VENDOR_CELLS}.items():
-        (folder / name).write_bytes(_content(file))
-    stages = count(1)
+    write_files(folder, sources(config) | {VENDOR_CELLS.name: VENDOR_CELLS})
     total = len(STAGES) + 2
     start = f"start Yosys, about {usual_seconds(config)} s in total; its first start takes about 2 minutes more"
     progress(start, 0, total)
-
-    def each_line(line: str) -> None:
-        if line.startswith(MARK):
-            progress(line.removeprefix(MARK).strip(), next(stages), total)
-
-    run_yosys(folder, script(config, part), each_line)
-    units = _units(json.loads((folder / "stat.json").read_text(encoding="utf-8")))
+    run_yosys(folder, script(config, part), each_stage(MARK, total, progress))
+    units = units_of(json.loads((folder / "stat.json").read_text(encoding="utf-8")))
     netlist = json.loads((folder / "netlist.json").read_text(encoding="utf-8"))
     return Synthesis(part.family, version, units, longest_paths(netlist["modules"][TOP], DELAYS[part.family]))
 
 
-def _units(statistics: Mapping[str, Any]) -> tuple[ModuleCells, ...]:
+def units_of(statistics: Mapping[str, Any]) -> tuple[ModuleCells, ...]:
     """The units of the statistics, in which slang names each instance MODULE$PATH; a copy counts in
     the unit that it is in.
     """

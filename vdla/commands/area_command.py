@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`vdla area`: the FPGA resources of a machine, by unit, as synthesised by Yosys."""
+"""`vdla area`: the FPGA resources or the gates of a machine, by unit, as synthesised by Yosys."""
 
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -16,6 +17,8 @@ from vdla.commands.options import add_options, natural
 from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
+    from vdla.hardware.asic.gates import GateArea, UnitGates
+    from vdla.hardware.config import Config
     from vdla.hardware.fpga.area import Area, Usage
     from vdla.hardware.fpga.logic_path import LogicPath
     from vdla.support.progress import Progress
@@ -25,7 +28,11 @@ EXAMPLES = """\
   vdla area --preset zcu104  on the part of that board
   vdla area --paths 10       and its ten longest paths
   vdla area --config my.json --part xc7z010 --json -
+  vdla area --gates          as an ASIC has it: gate equivalents, bits of memory
+  vdla area --gates sky130.lib --extension lut.py    cells of a library
 """
+
+GATES_ALONE = "-"  # of --gates without a file
 
 COLUMNS = {
     "lut": "LUT",
@@ -43,6 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_machine_arguments(parser)
     parser.add_argument("--part", metavar="NAME", help="the FPGA (default: that of the preset's board, else xc7z020)")
     parser.add_argument("--paths", type=natural, default=0, metavar="N", help="list the N longest paths")
+    parser.add_argument(
+        "--gates", nargs="?", const=GATES_ALONE, metavar="FILE.lib",
+        help="logic gates in place of FPGA resources, or the cells of a Liberty file",
+    )  # fmt: skip
     add_options(parser, {"--json": "write JSON to FILE, or to standard output in place of tables"})
 
 
@@ -55,6 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
     require_folders("area", arguments, "json")
     if arguments.part not in (None, *PARTS):
         raise CommandError(f"area: part must be {one_of(arguments.part, PARTS)}")
+    if arguments.gates is not None:
+        return _gates(arguments, config)
     part = PARTS[arguments.part] if arguments.part else part_of_preset(config.name)
     with progress(f"area of {config.name}") as show:
         result = area(config, part, _with_estimate(config.name, show))
@@ -63,6 +76,38 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.paths:
             output().print(_paths(result, arguments.paths))
     return OK if result.fits else FINDING
+
+
+def _gates(arguments: argparse.Namespace, config: Config) -> int:
+    """Synthesises to gates and prints them."""
+    from vdla.hardware.asic.gates import gate_area
+
+    for name, value in (("--part", arguments.part), ("--paths", arguments.paths)):
+        if value:
+            raise CommandError(f"area: {name} must be of an FPGA, got it with --gates (leave one out)")
+    library = None if arguments.gates == GATES_ALONE else Path(arguments.gates)
+    with progress(f"gates of {config.name}") as show:
+        result = gate_area(config, library, _with_estimate(config.name, show))
+    if not write_json(arguments.json, result.to_dict()):
+        _show_gates(result)
+    return OK
+
+
+def _show_gates(result: GateArea) -> None:
+    from vdla.hardware.asic.gates import NOTE
+
+    title = f"{result.config}, mapped by Yosys {result.yosys}"
+    shown = table(title, "unit", "cells", "flip-flops", "area", "bits of memory")
+    for unit in result.units:
+        shown.add_row("  " * unit.path.count(".") + unit.module.removeprefix("vdla_"), *_counts(unit))
+    shown.add_section()
+    shown.add_row("total", *_counts(result.total), style="bold")
+    output().print(shown)
+    output().print(f"area in {result.unit_of_area}; {NOTE}")
+
+
+def _counts(unit: UnitGates) -> list[str]:
+    return [f"{count:,}" for count in (unit.cells, unit.flip_flops, round(unit.area), unit.memory_bits)]
 
 
 def _with_estimate(name: str, show: Progress) -> Progress:
