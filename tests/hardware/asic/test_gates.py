@@ -189,6 +189,6 @@ def test_the_smallest_machine_has_gates_in_every_unit():
     by_unit = {unit.module: unit for unit in result.units}
     assert set(by_unit) >= {"vdla_gemm_core", "vdla_sequencer", "vdla_fetch", "vdla_wgt_buffer"}
     assert all(unit.cells > 0 for unit in result.units)
-    words = {name: by_unit[f"vdla_{name}_buffer"].memory_bits for name in ("inp", "wgt", "uop")}
+    words = {name: by_unit[f"vdla_{name}_buffer"].memory_bits for name in ("inp", "wgt", "scl", "out")}
     sizes = {name: 8 * TINY.buffer_bytes[Buffer[name.upper()]] for name in words}
     assert words == sizes
