@@ -134,7 +134,9 @@ def _result_types(
     node: NodeProto, types: Mapping[str, TypeProto], constants: Mapping[str, Array]
 ) -> dict[str, TypeProto]:
     """The types of the results of a node of `OPSET`; none where they do not follow."""
-    inputs = {name: types[name] for name in node.input if name in types}
+    if not types.keys() >= set(filter(None, node.input)):
+        return {}
+    inputs = {name: types[name] for name in node.input if name}
     small = {name: constants[name] for name in node.input if name in constants and constants[name].size <= LARGE}
     data = {name: numpy_helper.from_array(value, name) for name, value in small.items()}
     opsets = [helper.make_opsetid("", OPSET)]

@@ -222,6 +222,8 @@ CASES = {
     "Transpose": lambda r: ({"perm": tuple(r.permutation(3).tolist())}, [floats(r, 2, 3, 4)], 1),
     "Trilu": lambda r: ({"upper": int(r.integers(2))}, [floats(r, 2, 4, 5), ints(int(r.integers(-6, 6)))], 1),
     "Unsqueeze": lambda r: ({}, [floats(r, 2, 3), ints(-1, 0)], 1),
+    "TopK": lambda r: ({"axis": int(r.integers(-2, 2)), "largest": int(r.integers(2))},
+                       [floats(r, 7, 8), np.array([int(r.integers(1, 8))])], 1),
     "Upsample": lambda r: ({"mode": ("nearest", "linear")[r.integers(2)]},
                            [floats(r, 1, 2, 3, 4), np.float32([1, 1, 2, 1.5])], 1),
     "Where": lambda r: ({}, [r.random((3, 1)) < 0.5, floats(r, 3, 4), floats(r, 4)], 3),
