@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pytest
 from helpers.small_kernels import CLEAN, FAULTY, FOLLOWING, SHIFT, WAIT, X, get, kernel, put, where
@@ -16,22 +19,23 @@ from vdla.compiler.target import GridLimits
 from vdla.verification.grid.cooperative import centred_rows, row_sums, stencil, tiled_product, total, transpose
 
 SCHEDULES = [
-    row_sums(3, 10, 4),
-    row_sums(2, 21, 7, tree=True),
-    total(22, 3, 4),
-    centred_rows(3, 10, 4),
-    stencil(13, 4),
-    transpose(7, 3),
-    tiled_product(10, 4, 2, 2),
-    tiled_product(9, 3, 1, 2),  # tiles of 6 elements, fetched by 9 threads
-    tiled_product(7, 6, 2, 5),  # of 30 elements, by 9 threads
+    partial(row_sums, 3, 10, 4),
+    partial(row_sums, 2, 21, 7, tree=True),
+    partial(total, 22, 3, 4),
+    partial(centred_rows, 3, 10, 4),
+    partial(stencil, 13, 4),
+    partial(transpose, 7, 3),
+    partial(tiled_product, 10, 4, 2, 2),
+    partial(tiled_product, 9, 3, 1, 2),  # tiles of 6 elements, fetched by 9 threads
+    partial(tiled_product, 7, 6, 2, 5),  # of 30 elements, by 9 threads
 ]
 GIVEN = {"x": np.arange(32, dtype=np.int32), "y": np.zeros(32, np.int32)}
 
 
-@pytest.mark.parametrize("s", SCHEDULES)
+@pytest.mark.parametrize("factory", SCHEDULES)
 @pytest.mark.parametrize("seed", range(2))
-def test_threads_compute_what_the_loop_nest_means(s: Schedule, seed: int) -> None:
+def test_threads_compute_what_the_loop_nest_means(factory: Callable[[], Schedule], seed: int) -> None:
+    s = factory()
     outputs, random = ir.output_names(s.fn), np.random.default_rng(seed)
     inputs = {
         name: random.integers(-99, 99, s.fn.buffers[name].dims, dtype=np.int32)

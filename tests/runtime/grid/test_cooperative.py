@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,12 +19,20 @@ from vdla.runtime.grid.device_kernel import DeviceKernel
 from vdla.verification.grid.cooperative import row_sums, stencil, strided_stencil, tiled_product, total
 
 Build = Callable[[ir.Function], DeviceKernel]
-SCHEDULES = [row_sums(6, 32, 8, tree=True), total(96, 3, 8), stencil(30, 8), tiled_product(20, 8, 2, 4)]
-SCHEDULES += [strided_stencil(3, 8), strided_stencil(3, 8, double=True)]
+SCHEDULES = [
+    partial(row_sums, 6, 32, 8, tree=True),
+    partial(total, 96, 3, 8),
+    partial(stencil, 30, 8),
+    partial(tiled_product, 20, 8, 2, 4),
+]
+SCHEDULES += [partial(strided_stencil, 3, 8), partial(strided_stencil, 3, 8, double=True)]
 
 
-@pytest.mark.parametrize("s", SCHEDULES)
-def test_cooperative_schedules_compute_what_their_nests_mean(s: Schedule, build_grid: Build) -> None:
+@pytest.mark.parametrize("factory", SCHEDULES)
+def test_cooperative_schedules_compute_what_their_nests_mean(
+    factory: Callable[[], Schedule], build_grid: Build
+) -> None:
+    s = factory()
     random, outputs = np.random.default_rng(0), ir.output_names(s.fn)
     inputs = {
         name: random.integers(-99, 99, s.fn.buffers[name].dims, dtype=np.int32)

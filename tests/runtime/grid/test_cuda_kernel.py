@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -77,8 +78,9 @@ def test_symbolic_extents_are_parameters(stub_cuda: StubCuda) -> None:
         np.testing.assert_array_equal(kernel(X[:rows]), wanted(X[:rows]))
 
 
-@pytest.mark.parametrize("s", [row_sums(3, 16, 4, tree=True), tiled_product(8, 4, 2, 2)])
-def test_threads_cooperate(s: Schedule, stub_cuda: StubCuda) -> None:
+@pytest.mark.parametrize("factory", [partial(row_sums, 3, 16, 4, tree=True), partial(tiled_product, 8, 4, 2, 2)])
+def test_threads_cooperate(factory: Callable[[], Schedule], stub_cuda: StubCuda) -> None:
+    s = factory()
     random, (output,) = np.random.default_rng(0), ir.output_names(s.fn)
     inputs = {
         name: random.integers(-99, 99, s.fn.buffers[name].dims, dtype=np.int32)

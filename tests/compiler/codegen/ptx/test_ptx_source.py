@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -17,7 +19,12 @@ from vdla.compiler.target import GridLimits
 from vdla.verification.grid.cooperative import row_sums, stencil, tiled_product, total
 
 LIMITS = GridLimits("a device")
-SCHEDULES = [row_sums(6, 32, 8, tree=True), total(96, 3, 8), stencil(30, 8), tiled_product(20, 8, 2, 4)]
+SCHEDULES = [
+    partial(row_sums, 6, 32, 8, tree=True),
+    partial(total, 96, 3, 8),
+    partial(stencil, 30, 8),
+    partial(tiled_product, 20, 8, 2, 4),
+]
 
 
 def element_wise(count, dtype: str, value) -> ir.Function:
@@ -40,8 +47,9 @@ def test_vectors_are_loads_and_stores_of_128_bits(dtype: str, lanes: int) -> Non
     assert len(re.findall(r"st\.global\.v4\.b32", text)) == 1
 
 
-@pytest.mark.parametrize("s", SCHEDULES)
-def test_barriers_and_shared_arrays_are_those_of_the_lowering(s: Schedule) -> None:
+@pytest.mark.parametrize("factory", SCHEDULES)
+def test_barriers_and_shared_arrays_are_those_of_the_lowering(factory: Callable[[], Schedule]) -> None:
+    s = factory()
     text, kernels = emit_ptx(s.fn, LIMITS).text, lower_kernels(s.fn, LIMITS)
     barriers = sum(isinstance(stmt, ir.Barrier) for kernel in kernels for stmt in ir.walk(kernel.body))
     assert text.count("bar.sync") == barriers
@@ -49,8 +57,9 @@ def test_barriers_and_shared_arrays_are_those_of_the_lowering(s: Schedule) -> No
     assert sum(shared) == sum(kernel.shared_bytes for kernel in kernels)
 
 
-@pytest.mark.parametrize("s", SCHEDULES)
-def test_no_access_leaves_the_space_of_its_array_open(s: Schedule) -> None:
+@pytest.mark.parametrize("factory", SCHEDULES)
+def test_no_access_leaves_the_space_of_its_array_open(factory: Callable[[], Schedule]) -> None:
+    s = factory()
     text = emit_ptx(s.fn, LIMITS).text
     assert not re.findall(r"\b(?:ld|st|atom)\.(?!global|shared|param)\S+", text)
     assert ".local" not in text

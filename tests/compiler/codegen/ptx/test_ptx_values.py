@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pytest
 from helpers.all_values import ARGUMENTS, all_values
@@ -90,9 +93,16 @@ def test_all_values_of_a_type(dtype: str) -> None:
 
 @pytest.mark.parametrize("limits_of_device", [LIMITS, WARPS], ids=["blocks", "warps"])
 @pytest.mark.parametrize(
-    "s", [row_sums(3, 32, 8, tree=True), total(96, 3, 8), stencil(30, 8), tiled_product(8, 8, 2, 4)]
+    "factory",
+    [
+        partial(row_sums, 3, 32, 8, tree=True),
+        partial(total, 96, 3, 8),
+        partial(stencil, 30, 8),
+        partial(tiled_product, 8, 8, 2, 4),
+    ],
 )
-def test_threads_that_work_together(s: Schedule, limits_of_device: GridLimits) -> None:
+def test_threads_that_work_together(factory: Callable[[], Schedule], limits_of_device: GridLimits) -> None:
+    s = factory()
     check_function(s.fn, s.fn, limits_of_device)
 
 
