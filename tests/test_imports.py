@@ -249,8 +249,8 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.vdla.intrinsics simulator.verify simulator runtime.devices runtime.native"
     ),
     "commands": (
-        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm compiler.ir "
-        "compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
+        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic hardware.asm "
+        "compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
         "compiler.operators.vdla compiler.operators compiler.operators.definitions compiler.operators.cpu "
         "compiler.operators.gpu compiler.graph compiler.templates compiler.tune compiler.tune.searches "
         "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.function simulator.stats "
