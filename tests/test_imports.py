@@ -238,7 +238,7 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.interpret compiler.te "
         "compiler.extensions compiler.map compiler.operators compiler.operators.definitions compiler.layer_programs "
         "compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes simulator.verify simulator.timing "
-        "simulator runtime.network runtime.tune"
+        "simulator runtime.executor runtime.network runtime.tune"
     ),
     "runtime.checks": (
         "support hardware.isa hardware hardware.generate compiler.ir compiler.target compiler.interpret compiler.te "
