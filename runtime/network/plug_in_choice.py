@@ -50,8 +50,10 @@ class PlugInChoice:
 
     def __call__(self, at: MachineNode, template: OperatorCall | None) -> OperatorCall | str:
         """The call by extensions if there is one and `template` takes longer, else what the node
-        must do.
+        must do; nothing of a node that no machine can run.
         """
+        if not at.node.op.startswith("vdla.Q"):  # a node in floats, or one that moves data
+            return ""
         try:
             offers = self._offered(at)
             calls = [offer.call(self._cycles_of_layer(offer)) for offer in offers]

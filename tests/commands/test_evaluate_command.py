@@ -80,6 +80,18 @@ def test_a_program_of_an_extension_is_compared(source: str, tmp_path: Path, caps
     assert capsys.readouterr().out.startswith("equal: ")
 
 
+@pytest.mark.slow
+def test_a_network_is_compiled_without_and_with_the_extension(source: str, capsys: Capture) -> None:
+    words = ["evaluate", source, "--model", "digits", "--compiled"]
+    assert main(words) == 1
+    found = capsys.readouterr().out
+    assert "again runs 0 operators, and 0 move from the CPU to pynq_z1" in found
+    assert "not used: it must run on a machine whose extension has a program of layers, got none\n" in found
+    assert main([*words, "--json", "-"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["before"]["cycles"] == document["after"]["cycles"] > 0 and document["extensions"] == ["again"]
+
+
 def test_an_extension_that_applies_nowhere_is_a_finding(source: str, capsys: Capture) -> None:
     words = ["evaluate", source, "--layers", f"{source}:pooled", "--preset", "tiny", "--workers", "1"]
     assert main(words) == 1
@@ -91,7 +103,13 @@ def test_an_extension_that_applies_nowhere_is_a_finding(source: str, capsys: Cap
     [
         (["--layers", "again.py:three"], "again.py:three: the function must return a tensor, a definition, or two of "),
         (["--accuracy"], "evaluate: --accuracy must have --model, got layers\n"),
-        (["--calibration", "x.npy"], "evaluate: --calibration must be left out without --accuracy, got files\n"),
+        (["--calibration", "x.npy"], "evaluate: --calibration must be left out without --accuracy or --compiled, "),
+        (["--compiled"], "evaluate: --compiled must have --model, got none\n"),
+        (["--compiled", "--model", "digits", "--trials", "2"], "evaluate: --trials must be left out with --compiled, "),
+        (
+            ["--compiled", "--model", "digits", "--html", "x.html"],
+            "evaluate: --html must be left out with --compiled, ",
+        ),
         (["--layers", "C99"], "workload: name must be one of C1, C2, "),
         (["--layers", "C3-C1"], "evaluate: a range of layers must be as C1-C12, D1-D9 or CT1-CT3, got C3-C1\n"),
         (["--layers", "mine.py"], "evaluate: FILE.py must be followed by the name of a function, as mine.py:NAME, "),

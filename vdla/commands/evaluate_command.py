@@ -11,12 +11,13 @@ from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import progress
 from vdla.commands.device_options import part_named
 from vdla.commands.energy_tables import add_energy_argument, chosen_coefficients, show_verdict_energy
-from vdla.commands.files import check_outputs, write_study
-from vdla.commands.layer_options import accuracy_job, add_layer_arguments, chosen_layers
+from vdla.commands.files import calibration_data, check_outputs, write_json, write_study
+from vdla.commands.layer_options import accuracy_job, add_layer_arguments, chosen_layers, model_named
 from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments, machine, with_dram
-from vdla.commands.options import add_options, natural, positive
+from vdla.commands.options import add_options, natural, positive, refuse
 
 if TYPE_CHECKING:
+    from vdla.hardware.config import Config
     from vdla.runtime.studies.verdict import ExtensionVerdict
     from vdla.simulator.energy import EnergyTable
 
@@ -28,6 +29,8 @@ EXAMPLES = """\
                                          returns the tensor of its result
   vdla evaluate int4.py --model net.onnx --accuracy --calibration images.npy
   vdla evaluate my.py --energy 45nm      with energy, estimated
+  vdla evaluate depthwise.py --model mobilenet_v1 --compiled    the whole
+                                         network with and without
   vdla evaluate my.py --extension other.py     two extensions: what the
                                          first one adds to the other
 """
@@ -52,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         {
-            "--calibration FILE...": "samples for --accuracy: .npy of one input, or .npz of inputs by name",
+            "--compiled": "compile the whole model without and with the extension",
+            "--calibration FILE...": "samples for --accuracy or --compiled: .npy, or .npz of inputs by name",
             "--part NAME": "the FPGA (default that of the preset's board)",
             "--area": "synthesise, about a minute for each machine",
         },
@@ -78,6 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
     _check(arguments)
     coefficients = chosen_coefficients(arguments)
     config = with_dram(machine(arguments), arguments.dram)
+    if arguments.compiled:
+        return _run_compiled(arguments, config)
     layers = chosen_layers("evaluate", arguments)
     with progress(f"evaluate {Path(arguments.source).stem}") as show:
         verdict = evaluate(
@@ -101,10 +107,36 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if any(layer.applies for layer in verdict.layers) else FINDING
 
 
+def _run_compiled(arguments: argparse.Namespace, config: Config) -> int:
+    """Compile the model twice, then show; a finding if the extension applies nowhere."""
+    from vdla.commands.compiled_tables import show_compiled
+    from vdla.runtime.studies.compiled_verdict import evaluate_network
+
+    _, model = model_named("evaluate", arguments.model, arguments.shape)
+    data = [calibration_data(path) for path in arguments.calibration] or None
+    with progress(f"evaluate {Path(arguments.source).stem}") as show:
+        verdict = evaluate_network(
+            arguments.source, model(), config, beside=arguments.extension, calibration=data, progress=show
+        )
+    if not write_json(arguments.json, verdict.to_dict()):
+        show_compiled(verdict, arguments.all)
+    return OK if verdict.applies else FINDING
+
+
+_OF_LAYERS = ("accuracy", "area", "part", "energy", "html", "picture")
+"""Options that a verdict on a compiled network has not."""
+
+
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse options before the work starts."""
-    if arguments.calibration and arguments.accuracy is None:
-        raise CommandError("evaluate: --calibration must be left out without --accuracy, got files")
+    if arguments.compiled:
+        if not arguments.model:
+            raise CommandError("evaluate: --compiled must have --model, got none")
+        refuse("evaluate", arguments, _OF_LAYERS, "with --compiled")
+        if arguments.trials:
+            raise CommandError(f"evaluate: --trials must be left out with --compiled, got {arguments.trials}")
+    elif arguments.calibration and arguments.accuracy is None:
+        raise CommandError("evaluate: --calibration must be left out without --accuracy or --compiled, got files")
     if arguments.accuracy is not None and not arguments.model:
         raise CommandError("evaluate: --accuracy must have --model, got layers")
     check_outputs("evaluate", arguments, "html", "picture", "json")

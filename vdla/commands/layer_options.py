@@ -69,10 +69,10 @@ def _of_file(command: str, where: str) -> EvaluatedLayer:
 def _of_model(command: str, name: str, shapes: Sequence[str]) -> list[EvaluatedLayer]:
     from vdla.runtime.studies.network import kept_layers
 
-    return kept_layers(*_model(command, name, shapes))
+    return kept_layers(*model_named(command, name, shapes))
 
 
-def _model(command: str, name: str, shapes: Sequence[str]) -> tuple[bytes, Callable[[], Any]]:
+def model_named(command: str, name: str, shapes: Sequence[str]) -> tuple[bytes, Callable[[], Any]]:
     """What tells a model apart, and a function that gives it, for inputs of these shapes."""
     from vdla.networks.registry import NETWORKS
 
@@ -105,7 +105,7 @@ def accuracy_job(
     from vdla.networks.registry import NETWORKS
     from vdla.runtime.studies.accuracy import AccuracyJob
 
-    content, model = _model(command, name, shapes)
+    content, model = model_named(command, name, shapes)
     if data:
         arrays = [calibration_data(path) for path in data]
         return AccuracyJob(content + b"".join(path.read_bytes() for path in data), model, lambda made: arrays)

@@ -245,9 +245,16 @@ class _Choosing:
 
     def _decision(self, name: str, regions: Mapping[str, RegionCost], dropped: Mapping[str, str]) -> Decision:
         made = self._decided(name, regions, dropped)
-        call = self.candidates.calls.get(name) if made.device == "vdla" else None
-        used = call.operator.extensions if call is not None and isinstance(call.operator, WrittenOperator) else ()
-        return replace(made, extensions=used, no_extension=self.candidates.no_extension.get(name, ""))
+        used = self._extensions(name) if made.device == "vdla" else ()
+        return replace(made, extensions=used, no_extension="" if used else self.candidates.no_extension.get(name, ""))
+
+    def _extensions(self, name: str) -> tuple[str, ...]:
+        """The instructions or the stage of extensions that run a node on the accelerator."""
+        operator = self.candidates.calls[name].operator
+        if isinstance(operator, WrittenOperator):
+            return operator.extensions
+        stage = self.config.stage if self.nodes[name].op == "vdla.QTable" else None
+        return () if stage is None else (stage.name,)
 
     def _decided(self, name: str, regions: Mapping[str, RegionCost], dropped: Mapping[str, str]) -> Decision:
         node = self.nodes[name]

@@ -69,7 +69,7 @@ def _candidates(graph: Graph, config: Config, better: BetterCall | None) -> Acce
             reasons[node.outputs[0]] = f"on the accelerator it must {unfused.get(node.outputs[0], error)}"
         given = None if better is None else better(MachineNode(graph, node, config, made), call)
         if isinstance(given, str):
-            no_extension[node.outputs[0]] = given
+            no_extension |= {node.outputs[0]: given} if given else {}
         elif given is not None:
             call = given
         if call is not None:
