@@ -83,6 +83,7 @@ class SpecialisedExecutors:
             return last.executor, last.plan
         executor = self.executor(general(), inputs)
         plan = executor.known_plan(inputs)
+        self._last = None  # never one that other runs have closed since
         if plan is not None:
             kinds = tuple((name, array.dtype, array.shape) for name, array in inputs.items())
             self._last = _Known(kinds, executor, plan)

@@ -211,16 +211,21 @@ def test_without_a_compiler_numpy_functions_run_and_a_warning_says_so_once(monke
     assert np.allclose(found, made(array(1, 16, 6, 6)), atol=1e-4)
 
 
-def test_the_least_recently_used_shapes_are_compiled_again(monkeypatch):
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [((1, 2, 1, 3, 1, 2), [1, 2, 3, 2]), ((1, 1, 1, 2, 3, 1), [1, 2, 3, 1])],
+    ids=["in turn", "known, then closed"],
+)
+def test_the_least_recently_used_shapes_are_compiled_again(monkeypatch, counts, expected):
     monkeypatch.setattr("vdla.runtime.executor.specialised._MOST", 2)
     model, compiled = vdla.compile(vectors(), "host"), []
     specialise = model._specialised._specialise
     monkeypatch.setattr(
         model._specialised, "_specialise", lambda shapes: compiled.append(shapes["x"][0]) or specialise(shapes)
     )
-    for count in (1, 2, 1, 3, 1, 2):
+    for count in counts:
         model(array(count))
-    assert compiled == [1, 2, 3, 2]
+    assert compiled == expected
 
 
 def test_a_cpu_beside_a_cpu_is_refused():
