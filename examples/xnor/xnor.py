@@ -50,17 +50,19 @@ endmodule
 """
 
 
-def products(x, w):
+def products(x, w, bits=8):
     """The sum of the products of two bytes: those that agree, less those that differ."""
-    return 8 - 2 * te.cast("int32", te.popcount(x ^ w))
+    differ = x ^ w if bits == 8 else te.cast("uint8", x ^ w) & 2**bits - 1
+    return bits - 2 * te.cast("int32", te.popcount(differ))
 
 
 def declare(config):
     inp = te.placeholder((config.batch, config.block_in), config.inp_dtype, "inp")
     wgt = te.placeholder((config.block_out, config.block_in), config.wgt_dtype, "wgt")
     i = te.reduce_axis(config.block_in, "i")
+    bits = config.inp_bits
     output = te.compute(
-        (config.batch, config.block_out), lambda b, o: te.sum(products(inp[b, i], wgt[o, i]), axis=i), "acc"
+        (config.batch, config.block_out), lambda b, o: te.sum(products(inp[b, i], wgt[o, i], bits), axis=i), "acc"
     )
     return vdla.Extension(
         name="xnor",

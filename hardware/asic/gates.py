@@ -96,10 +96,10 @@ def gate_area(config: Config, library: Path | None, progress: Progress) -> GateA
     Raises:
         YosysError: Yosys is missing, or refuses the library.
     """
-    version = yosys_version()
     if library is not None and not library.is_file():
         raise YosysError(f"area: library must be a Liberty file, got {library} (no such file)")
     areas = _gate_areas() if library is None else liberty_areas(library)
+    version = yosys_version()
     files = sources(config) | ({} if library is None else {_LIBRARY: library})
     text = script(config, library is not None)
 

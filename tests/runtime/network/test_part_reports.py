@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from functools import partial
 
@@ -25,6 +26,11 @@ from vdla.runtime.network.quantise import quantise
 
 RANDOM = np.random.default_rng(0)
 SHAPE = (2, 3, 5, 5)
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "RANDOM", np.random.default_rng(1))
 
 
 def convolution(factors: list[float], biases: list[float], *moves: tuple[str, dict[str, object]]) -> Graph:
