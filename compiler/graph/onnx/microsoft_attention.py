@@ -141,13 +141,19 @@ def _biased(old: OldNode, parts: list[str]) -> list[str]:
     bias = old.input(3)
     if not bias:
         return parts
-    extents = [(old.extents(name) or [None])[-1] for name in parts]
-    known = [extents[_QUERY], extents[_QUERY], extents[_VALUE]]
-    sizes = old.integers(known, "sizes") if None not in known else _sizes(old, parts)
+    query, value = _hidden(old, _QUERY), _hidden(old, _VALUE)
+    sizes = _sizes(old, parts) if query is None or value is None else old.integers([query, query, value], "sizes")
     names = [old.fresh(f"bias{i}_") for i in range(3)]
     old.made.append(helper.make_node("Split", [bias, sizes], names, axis=-1))
     count = 1 if old.rank(old.input(1)) == 4 else 3
     return [*(old.value("Add", pair) for pair in zip(parts[:count], names, strict=False)), *parts[count:]]
+
+
+def _hidden(old: OldNode, part: int) -> int | None:
+    """The extent of all heads of a part, if it is known; packed parts lie in an earlier operand."""
+    name = next(name for name in (old.input(part), old.input(1), old.input(0)) if name)
+    size: int | None = (old.extents(name) or [None])[-1]
+    return size if size is None or (old.rank(name) or 3) == 3 else size * old.peek("num_heads", 1)
 
 
 def _sizes(old: OldNode, parts: list[str]) -> str:
