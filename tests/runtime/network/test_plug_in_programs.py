@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vdla.compiler.extensions import extend
+from vdla.compiler.extensions import ExtensionError, extend
 from vdla.hardware.config import Config
 from vdla.networks.mobilenet import mobilenet_v1
 from vdla.runtime.executor.model import Model
 from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.plug_in_choice import PlugInChoice
 
 DEPTHWISE = Path(__file__).parents[3] / "examples" / "depthwise" / "depthwise.py"
 DATA = np.random.default_rng(0).standard_normal((3, 1, 3, 48, 48)).astype(np.float32)
@@ -51,3 +52,50 @@ def test_layers_are_run_by_an_extension_in_fewer_cycles(preset: str, batch: int,
             wanted = before.run({"image": image}).outputs["logits"]
             for model in (after, loaded):
                 np.testing.assert_array_equal(model.run({"image": image}).outputs["logits"], wanted)
+
+
+def changed(folder: Path, old: str, new: str) -> Path:
+    """The depthwise extension with another text in the file that writes its programs."""
+    text = (DEPTHWISE.parent / "layer.py").read_text()
+    assert old in text
+    (folder / "layer.py").write_text(text.replace(old, new))
+    for name in ("depthwise.py", "depthwise.sv"):
+        (folder / name).write_text((DEPTHWISE.parent / name).read_text())
+    return folder / "depthwise.py"
+
+
+@pytest.mark.slow
+def test_a_program_that_computes_something_else_is_refused(tmp_path: Path) -> None:
+    source = changed(tmp_path, "                run(0, 1, self.padding)\n", "")  # the row above an image
+    rule = (
+        r"program of dw for .*: result\[.*\] must be -?[0-9]+, by the definition of vdla.QConv, got .* elements differ"
+    )
+    with pytest.raises(ExtensionError, match=rule):
+        compiled(extend(Config.preset("pynq_z1"), source))
+
+
+@pytest.mark.slow
+def test_an_unsafe_program_is_refused(tmp_path: Path) -> None:
+    source = changed(tmp_path, "        builder.add([self.clear(loop0=self.across, acc0=1)])\n", "")
+    with pytest.raises(ExtensionError, match=r"must be a safe program, got .* must be written before it is"):
+        compiled(extend(Config.preset("pynq_z1"), source))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("free", [False, True], ids=["paid", "free"])
+def test_pixels_in_a_layout_of_the_host_are_gathered(
+    free: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the way by the host counts, no layer takes it."""
+    if free:
+        monkeypatch.setattr(PlugInChoice, "_packing_seconds", lambda *_: 0.0)
+    by_host = changed(tmp_path, "for by_host in (True, False)", "for by_host in (True,)")
+    plain = Config.preset("pynq_z1")
+    place = {f"block{index}.depthwise": "vdla" for index in range(4)} if free else {}
+    before, after = compiled(plain), compiled(extend(plain, by_host), place=place)
+    placed = {op.name: op for step in after.artifact.plan.steps for op in step.placement.operators}
+    assert bool(extensions_of(after)) == free
+    assert free or "to pack activations" in placed["block1.depthwise"].no_extension
+    with before, after:
+        outputs = [model.run({"image": DATA[0]}).outputs["logits"] for model in (before, after)]
+    np.testing.assert_array_equal(*outputs)
