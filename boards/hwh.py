@@ -9,6 +9,7 @@ in `ip_dict` only where a controller is between the accelerator and the processi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
@@ -26,7 +27,7 @@ from vdla.boards.ip import (
 from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import REGISTERS, Bit, Register
 
-DESIGN = "vdla"
+DESIGN = "vdla_system"
 AXI_VLNV = "xilinx.com:interface:aximm:1.0"
 PL_CLOCKS = 4
 
@@ -74,7 +75,7 @@ def render_hwh(board: Board, config: Config, build: str) -> str:
     SubElement(root, "EXTERNALPORTS")
     SubElement(root, "EXTERNALINTERFACES")
     modules = SubElement(root, "MODULES")
-    _processing_system(modules, board)
+    _processing_system(modules, board, config)
     _accelerator(modules, board, config, build)
     _interrupt_controller(modules, board)
     indent(root)
@@ -94,15 +95,15 @@ def _nets(board: Board) -> tuple[_Net, ...]:
 # --- modules --------------------------------------------------------------------------------------
 
 
-def _processing_system(modules: Element, board: Board) -> None:
+def _processing_system(modules: Element, board: Board, config: Config) -> None:
     system = PROCESSING_SYSTEMS[board.processor]
-    clocks = _zynq7_clocks(board) if board.processor == "zynq7" else _zynqmp_clocks(board)
+    clocks = _zynq7_clocks(board) if board.processor == "zynq7" else _zynqmp_clocks(board, config)
     module = _module(modules, system.instance, system.modtype, system.vlnv, clocks)
     _ports(module, board, (system.clock_pin, "O", "clk", None), (board.interrupt, "I", "INTERRUPT", 1))
     interfaces = SubElement(module, "BUSINTERFACES")
     _interface(interfaces, board.control_port, "MASTER", 32)
-    for name in board.memory_ports:
-        _interface(interfaces, name, "SLAVE", board.memory_port_bits)
+    for name in board.memory_ports[: config.axi_ports]:
+        _interface(interfaces, name, "SLAVE", config.port_bits)
     memory = SubElement(module, "MEMORYMAP")
     for instance, base, interface in (
         (IP_INSTANCE, board.control_base, CONTROL_INTERFACE),
@@ -170,7 +171,7 @@ def _zynq7_clocks(board: Board) -> dict[str, str]:
     return {**parameters, "PSU__CRL_APB__PL0_REF_CTRL__ACT_FREQMHZ": f"{board.clock_mhz:f}"}
 
 
-def _zynqmp_clocks(board: Board) -> dict[str, str]:
+def _zynqmp_clocks(board: Board, config: Config) -> dict[str, str]:
     """The PL clocks of a Zynq UltraScale+ from 1500 MHz, and the widths of its ports.
 
     pynq sets the widths of ports by parameters C_MAXIGP* and C_SAXIGP*; HP ports begin at 2.
@@ -186,7 +187,8 @@ def _zynqmp_clocks(board: Board) -> dict[str, str]:
             f"{prefix}SRCSEL": "IOPLL",
             f"{prefix}ACT_FREQMHZ": f"{board.clock_mhz:f}",
         }
-    widths = {f"C_SAXIGP{2 + port}_DATA_WIDTH": str(board.memory_port_bits) for port in range(len(board.memory_ports))}
+    numbers = [2 + int(re.sub(r"\D", "", port)) for port in board.memory_ports[: config.axi_ports]]
+    widths = {f"C_SAXIGP{number}_DATA_WIDTH": str(config.port_bits) for number in numbers}
     return {**parameters, "C_MAXIGP0_DATA_WIDTH": "32", **widths}
 
 

@@ -73,7 +73,7 @@ ROOMS: dict[str, str] = {
         "compiler.tensorize compiler.codegen.vdla compiler.extensions compiler.codegen.vdla.intrinsics "
         "compiler.operators.vdla"
     ),
-    "compiler.operators": "support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics",
+    "compiler.operators": ("support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics"),
     "compiler.operators.definitions": (
         "support compiler.ir compiler.te compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators"
     ),
@@ -146,14 +146,14 @@ ROOMS: dict[str, str] = {
     ),
     "runtime.numpy_operators": "support hardware",
     "runtime.executor": (
-        "support hardware.isa hardware hardware.program compiler.abi simulator.stats simulator.verify runtime.devices "
-        "runtime.native runtime.grid runtime.numpy_operators"
+        "support hardware.isa hardware hardware.program compiler.abi simulator.stats simulator.verify "
+        "runtime.devices runtime.native runtime.grid runtime.numpy_operators"
     ),
     "compiler.graph.accelerator": (
         "hardware compiler.operators.vdla compiler.graph compiler.graph.machine compiler.graph.operators "
         "compiler.graph.passes"
     ),
-    "compiler.graph.grid": "compiler.graph compiler.graph.operators compiler.graph.passes compiler.graph.accelerator",
+    "compiler.graph.grid": ("compiler.graph compiler.graph.operators compiler.graph.passes compiler.graph.accelerator"),
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.interpret "
         "compiler.extensions compiler.codegen.llvm compiler.operators.vdla compiler.layer_programs "
@@ -177,7 +177,7 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program simulator.support simulator.stats simulator.verify "
         "runtime.devices runtime.executor"
     ),
-    "boards": "support hardware hardware.generate",
+    "boards": "support hardware hardware.generate hardware.fpga",
     "boards.vivado": "hardware hardware.generate hardware.fpga boards",
     "boards.virtual": (
         "support hardware.isa hardware hardware.generate simulator.support simulator.function simulator.stats "
@@ -187,6 +187,7 @@ ROOMS: dict[str, str] = {
     "verification": "",
     "verification.isolated_batches": "",
     "verification.zoo": "",
+    "verification.vivado": "support hardware hardware.fpga boards boards.vivado",
     "verification.adversary": "support hardware.isa hardware hardware.program simulator.support",
     "verification.fuzz": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
@@ -216,9 +217,9 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program simulator.stats simulator.verify simulator.timing"
     ),
     "verification.generated_tests": (
-        "support hardware.isa hardware hardware.generate hardware.program hardware.asm compiler.ir compiler.interpret "
-        "compiler.te compiler.extensions simulator.support simulator.function simulator.stats simulator.verify "
-        "simulator.timing simulator runtime.devices verification.adversary verification.programs"
+        "support hardware.isa hardware hardware.generate hardware.program hardware.asm compiler.ir "
+        "compiler.interpret compiler.te compiler.extensions simulator.support simulator.function simulator.stats "
+        "simulator.verify simulator.timing simulator runtime.devices verification.adversary verification.programs"
     ),
     "verification.rtl_mutants": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "
@@ -256,7 +257,7 @@ ROOMS: dict[str, str] = {
         "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.function simulator.stats "
         "simulator.verify simulator.timing simulator simulator.energy runtime.devices runtime.grid runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune networks runtime.diagnosis verification.programs "
-        "verification.generated_tests benchmarks.harness charts runtime.studies runtime.checks"
+        "verification.generated_tests benchmarks.harness charts runtime.studies runtime.checks boards"
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
@@ -276,7 +277,8 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks.board": (
         "support hardware hardware.program simulator.stats runtime.devices runtime.executor runtime.network "
-        "runtime.remote boards boards.virtual networks verification.hostile verification.programs benchmarks.harness"
+        "runtime.remote boards boards.virtual networks verification.hostile verification.programs "
+        "verification.vivado benchmarks.harness"
     ),
     "benchmarks.evaluate": (
         "support hardware hardware.generate hardware.program hardware.fpga compiler.te compiler.extensions "

@@ -2,9 +2,10 @@
 """Boards and remote devices: device tests, networks and faults through PYNQ's client and `pynq://`.
 
 The device tests and networks run on virtual boards, through the unmodified package `pynq`, which
-must be installed. `--long` sends 10,000 malformed messages in place of 600, has 8 clients with 200
-runs each in place of 4 with 25, and takes ResNet-18 of full size. What must be 0 has `failed`,
-`wrong`, `lost`, `duplicated`, `leaked_buffers`, `hangs` or `crashes` in its name.
+must be installed; edited board files need Tcl. `--long` sends 10,000 malformed messages in place
+of 600, has 8 clients with 200 runs each in place of 4 with 25, edits 2,000 board files in place of
+200, and takes ResNet-18 of full size. What must be 0 has `failed`, `failing`, `internal`, `wrong`,
+`lost`, `duplicated`, `leaked_buffers`, `hangs` or `crashes` in its name.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from vdla.benchmarks.board.virtual_client import device_tests, on_virtual_board,
 from vdla.benchmarks.harness import BenchmarkResult, Row, receipt
 from vdla.hardware.config import Config
 from vdla.support.progress import Progress, silent, steps
+from vdla.verification.vivado.board_edits import try_edits
 
 PRESET = "pynq_z1"
 
@@ -39,6 +41,7 @@ def run(progress: Progress = silent, seed: int = 0, long: bool = False) -> Bench
         "a network, RTL behind": lambda: _networks("rtl", ("digits",), True, seed),
         "clients": lambda: clients(count, runs, seed=seed),
         "malformed messages": lambda: hostile_messages(MANY_MESSAGES if long else FEW_MESSAGES, seed),
+        "board files": lambda: _board_files(2000 if long else 200, seed),
     }
     results = {name: parts[name]() for name in steps(progress, list(parts))}
     rows = [
@@ -47,7 +50,7 @@ def run(progress: Progress = silent, seed: int = 0, long: bool = False) -> Bench
         for figure, value in figures.items()
         if not isinstance(value, dict)
     ]
-    tests, overhead, networks, rtl, crowd, hostile = results.values()
+    tests, overhead, networks, rtl, crowd, hostile, files = results.values()
     figures = {
         **tests,
         "remote_overhead_ms": overhead["remote_overhead_ms"],
@@ -55,9 +58,23 @@ def run(progress: Progress = silent, seed: int = 0, long: bool = False) -> Bench
         "network_equal": min(networks["network_equal"], rtl["network_equal"]),
         **{name: crowd[name] for name in ("wrong", "lost", "duplicated", "leaked_buffers", "hangs")},
         **{name: hostile[name] for name in ("fuzzed", "crashes", "canary_changed", "canary_read", "memory_unbounded")},
+        **files,
     }
     command = f"vdla bench board{' --long' if long else ''} --seed {seed} --json -"
     return BenchmarkResult("board", figures, rows, receipt(Config.preset(PRESET), [], seed, command))
+
+
+def _board_files(edits: int, seed: int) -> Row:
+    """Random edits of board files; of those accepted, `board_files_failing` fail the recorded
+    flow or checks of addresses, widths and fit.
+    """
+    outcomes = try_edits(edits, seed)
+    return {
+        "board_files": edits,
+        "board_files_accepted": outcomes["accepted"],
+        "board_files_failing": outcomes["failing"],
+        "board_files_internal": outcomes["internal"],
+    }
 
 
 def _networks(fabric: str, names: tuple[str, ...], small: bool, seed: int) -> Row:

@@ -7,6 +7,9 @@
 
 create_project -force $design [file join $here build project] -part $part
 set_property board_part $installed_board_part [current_project]
+if {[llength $board_connections] > 0} {
+  set_property board_connections $board_connections [current_project]
+}
 set_property ip_repo_paths $ip_folder [current_project]
 update_ip_catalog
 add_files -fileset constrs_1 -norecurse [file join $here constraints.xdc]
@@ -28,12 +31,17 @@ create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect control_0
 set_property -dict {CONFIG.NUM_SI 1 CONFIG.NUM_MI 2 CONFIG.NUM_CLKS 1} [get_bd_cells control_0]
 set_property -dict {CONFIG.C_IRQ_CONNECTION 1} [get_bd_cells $interrupt_controller]
 
+# A port of the processing system has the width of the accelerator's, so that only the protocol may
+# differ: HP ports of a Zynq-7000 are AXI3, whose bursts have at most 16 beats; others are AXI4.
 set memory_cells {}
-foreach {interface port} $memory {
-  set cell memory_[llength $memory_cells]
-  create_bd_cell -type ip -vlnv xilinx.com:ip:smartconnect $cell
-  set_property -dict {CONFIG.NUM_SI 1 CONFIG.NUM_MI 1 CONFIG.NUM_CLKS 1} [get_bd_cells $cell]
-  lappend memory_cells $cell
+if {$memory_protocol ne "AXI4"} {
+  foreach {interface port} $memory {
+    set cell memory_[llength $memory_cells]
+    create_bd_cell -type ip -vlnv xilinx.com:ip:axi_protocol_converter $cell
+    set_property -dict [list CONFIG.SI_PROTOCOL AXI4 CONFIG.MI_PROTOCOL $memory_protocol \
+      CONFIG.TRANSLATION_MODE 2] [get_bd_cells $cell]
+    lappend memory_cells $cell
+  }
 }
 
 # --- clocks and resets
@@ -92,8 +100,12 @@ connect_buses $ps/$control_port control_0/S00_AXI
 connect_buses control_0/M00_AXI $ip_instance/$control_interface
 connect_buses control_0/M01_AXI $interrupt_controller/s_axi
 foreach {interface port} $memory cell $memory_cells {
-  connect_buses $ip_instance/$interface $cell/S00_AXI
-  connect_buses $cell/M00_AXI $ps/$port
+  if {$cell eq ""} {
+    connect_buses $ip_instance/$interface $ps/$port
+  } else {
+    connect_buses $ip_instance/$interface $cell/S_AXI
+    connect_buses $cell/M_AXI $ps/$port
+  }
 }
 
 # pynq shows an interrupt only behind a controller.
@@ -107,12 +119,19 @@ foreach {space segment offset range} $addresses {
     [get_bd_addr_segs $segment] -force
 }
 
+# What a memory port reaches besides is not for the accelerator.
+foreach {space segment} $excluded {
+  exclude_bd_addr_seg -target_address_space [get_bd_addr_spaces $space] [get_bd_addr_segs $segment]
+}
+
 validate_bd_design
 save_bd_design
 
 # --- the top
 
+# All of the design is synthesised at once: cells out of context would not see the clocks' phases.
 set design_file [get_files $design.bd]
+set_property synth_checkpoint_mode None $design_file
 set wrapper [make_wrapper -files $design_file -top]
 add_files -norecurse $wrapper
 set_property top ${design}_wrapper [current_fileset]

@@ -20,6 +20,25 @@ proc worst_slack {kind} {
   return [get_property SLACK [lindex $paths 0]]
 }
 
+# What check_timing counts of one kind, which must be nothing: a path without a constraint is not
+# timed, and its slack is in no report.
+proc require_constrained {text kind} {
+  if {![regexp "checking $kind \\((\\d+)\\)" $text -> count]} {
+    error "implement: build/check_timing.rpt must have a count of $kind, got none"
+  }
+  if {$count != 0} {
+    error "implement: design must have 0 $kind, got $count; see build/check_timing.rpt"
+  }
+}
+
+proc read_text {path} {
+  set channel [open $path r]
+  fconfigure $channel -encoding utf-8
+  set text [read $channel]
+  close $channel
+  return $text
+}
+
 run_step synth_1
 run_step impl_1
 
@@ -27,6 +46,14 @@ open_run impl_1
 report_timing_summary -file [file join $here build timing.rpt]
 report_utilization -file [file join $here build utilization.rpt]
 report_clocks -file [file join $here build clocks.rpt]
+report_cdc -details -file [file join $here build cdc.rpt]
+report_methodology -file [file join $here build methodology.rpt]
+report_drc -file [file join $here build drc.rpt]
+check_timing -file [file join $here build check_timing.rpt]
+set checked [read_text [file join $here build check_timing.rpt]]
+foreach kind {no_clock unconstrained_internal_endpoints loops latch_loops} {
+  require_constrained $checked $kind
+}
 foreach kind {max min} {
   set slack [worst_slack $kind]
   puts "implement: worst slack of delay type $kind is $slack ns"
@@ -57,10 +84,7 @@ proc with_clock_frequency {text parameter mhz} {
   return [string map [list $anchor "$added\n$anchor"] $text]
 }
 
-set channel [open [file join $project $design.gen sources_1 bd $design hw_handoff $design.hwh] r]
-fconfigure $channel -encoding utf-8
-set text [read $channel]
-close $channel
+set text [read_text [file join $project $design.gen sources_1 bd $design hw_handoff $design.hwh]]
 set channel [open $hwh_file w]
 fconfigure $channel -encoding utf-8
 puts -nonewline $channel [with_clock_frequency $text PSU__CRL_APB__PL0_REF_CTRL__ACT_FREQMHZ $clock_mhz]

@@ -49,6 +49,12 @@ foreach clock $ip_clocks {
 ensure_interface aresetn aresetn xilinx.com:signal:reset_rtl:1.0 $core
 ensure_interface $interrupt_pin $interrupt_pin xilinx.com:signal:interrupt_rtl:1.0 $core
 
+# By these the cells between the accelerator and the memory are sized.
+foreach {interface parameters} $axi_parameters {
+  foreach {name value} $parameters {
+    set_parameter $interface $name $value $core
+  }
+}
 set_parameter aclk ASSOCIATED_BUSIF [join [dict keys $axi_interfaces] :] $core
 set_parameter aclk ASSOCIATED_RESET aresetn $core
 set_parameter aresetn POLARITY ACTIVE_LOW $core

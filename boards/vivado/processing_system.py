@@ -20,7 +20,7 @@ class ProcessingSystemCell:
     """A processing system's cell.
 
     `automation` are the options of its board automation, `segments` the address segments behind
-    each memory port, low memory first.
+    each memory port to the DRAM, low memory first, `other_segments` what else is behind it.
     """
 
     automation: Mapping[str, str]
@@ -28,14 +28,17 @@ class ProcessingSystemCell:
     reset_pin: str
     clock_inputs: Sequence[str]
     segments: Mapping[str, Sequence[str]]
+    other_segments: Mapping[str, Sequence[str]]
 
 
-def processing_system(board: Board, ports: Sequence[str]) -> ProcessingSystemCell:
-    """The cell of a board that uses some of its memory ports; BoardError for unknown ports."""
-    return (_zynq7 if board.processor == "zynq7" else _zynqmp)(board, ports)
+def processing_system(board: Board, ports: Sequence[str], port_bits: int) -> ProcessingSystemCell:
+    """The cell of a board that uses some of its memory ports, `port_bits` wide; BoardError for
+    unknown ports.
+    """
+    return (_zynq7 if board.processor == "zynq7" else _zynqmp)(board, ports, port_bits)
 
 
-def _zynq7(board: Board, ports: Sequence[str]) -> ProcessingSystemCell:
+def _zynq7(board: Board, ports: Sequence[str], port_bits: int) -> ProcessingSystemCell:
     control = _number(board, board.control_port, r"M_AXI_GP([01])")
     config = {
         "PCW_FPGA0_PERIPHERAL_FREQMHZ": f"{board.clock_mhz:g}",
@@ -48,16 +51,21 @@ def _zynq7(board: Board, ports: Sequence[str]) -> ProcessingSystemCell:
     clocks, segments = [f"{board.control_port}_ACLK"], {}
     for port in ports:
         number = _number(board, port, r"S_AXI_HP([0-3])")
-        config |= {f"PCW_USE_{port}": "1", f"PCW_{port}_DATA_WIDTH": str(board.memory_port_bits)}
+        config |= {f"PCW_USE_{port}": "1", f"PCW_{port}_DATA_WIDTH": str(port_bits)}
         clocks.append(f"{port}_ACLK")
         segments[port] = [f"{PROCESSING_SYSTEMS['zynq7'].instance}/{port}/HP{number}_DDR_LOWOCM"]
     automation = {"make_external": "FIXED_IO, DDR", "apply_board_preset": "1", "Master": "Disable", "Slave": "Disable"}
     return ProcessingSystemCell(
-        automation=automation, config=config, reset_pin="FCLK_RESET0_N", clock_inputs=clocks, segments=segments
+        automation=automation,
+        config=config,
+        reset_pin="FCLK_RESET0_N",
+        clock_inputs=clocks,
+        segments=segments,
+        other_segments=dict.fromkeys(ports, ()),
     )
 
 
-def _zynqmp(board: Board, ports: Sequence[str]) -> ProcessingSystemCell:
+def _zynqmp(board: Board, ports: Sequence[str], port_bits: int) -> ProcessingSystemCell:
     control = _number(board, board.control_port, r"M_AXI_HPM([01])_FPD")
     config = {
         "PSU__FPGA_PL0_ENABLE": "1",
@@ -66,20 +74,22 @@ def _zynqmp(board: Board, ports: Sequence[str]) -> ProcessingSystemCell:
         f"PSU__MAXIGP{control}__DATA_WIDTH": "32",
         "PSU__USE__IRQ0": "1",
     }
-    clocks, segments = [f"maxihpm{control}_fpd_aclk"], {}
+    clocks, segments, others = [f"maxihpm{control}_fpd_aclk"], {}, {}
     for port in ports:
         number = _number(board, port, r"S_AXI_HP([0-3])_FPD")
         saxi = f"SAXIGP{number + 2}"  # GP0 and GP1 are the coherent ports HPC0 and HPC1
-        config |= {f"PSU__USE__S_AXI_GP{number + 2}": "1", f"PSU__{saxi}__DATA_WIDTH": str(board.memory_port_bits)}
+        config |= {f"PSU__USE__S_AXI_GP{number + 2}": "1", f"PSU__{saxi}__DATA_WIDTH": str(port_bits)}
         clocks.append(f"saxihp{number}_fpd_aclk")
-        prefix = f"{PROCESSING_SYSTEMS['zynqmp'].instance}/{saxi}/HP{number}_DDR"
-        segments[port] = [f"{prefix}_LOW", f"{prefix}_HIGH"]
+        prefix = f"{PROCESSING_SYSTEMS['zynqmp'].instance}/{saxi}/HP{number}"
+        segments[port] = [f"{prefix}_DDR_LOW", f"{prefix}_DDR_HIGH"]
+        others[port] = [f"{prefix}_LPS_OCM", f"{prefix}_QSPI"]
     return ProcessingSystemCell(
         automation={"apply_board_preset": "1"},
         config=config,
         reset_pin="pl_resetn0",
         clock_inputs=clocks,
         segments=segments,
+        other_segments=others,
     )
 
 

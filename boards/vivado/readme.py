@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from vdla.boards.board import Board
+from vdla.boards.ip import IP_NAME
 from vdla.hardware.config import Config
 from vdla.hardware.generate.build_hash import build_hash
 
@@ -55,7 +56,7 @@ def render_readme(board: Board, config: Config) -> str:
     return _TEXT.format(
         title=board.title,
         preset=config.name,
-        output=config.name if config.name.isidentifier() else "vdla",
+        output=config.name if config.name.isidentifier() else IP_NAME,
         part=board.part,
         board_part=board.board_part,
         board_files=board.board_files,
@@ -63,7 +64,7 @@ def render_readme(board: Board, config: Config) -> str:
         build=build_hash(config),
         clock=board.clock_mhz,
         fast=fast,
-        memory=f"{' and '.join(ports)}, {board.memory_port_bits} bits each, {coherent} the processor's caches",
+        memory=f"{' and '.join(ports)}, {config.port_bits} bits each, {coherent} the processor's caches",
         control_port=board.control_port,
         control_base=board.control_base,
         intc_base=board.interrupt_controller_base,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vdla.boards.board import Board
+from vdla.boards.family import FAMILIES
 from vdla.boards.hwh import PROCESSING_SYSTEMS
 from vdla.boards.ip import (
     CONTROL_INTERFACE,
@@ -24,13 +25,15 @@ from vdla.boards.ip import (
     REGISTER_ACCESS,
     ip_parameters,
 )
-from vdla.boards.vivado.processing_system import processing_system
+from vdla.boards.vivado.processing_system import ProcessingSystemCell, processing_system
 from vdla.hardware.config import Config
 from vdla.hardware.generate.build_hash import build_hash
 from vdla.hardware.generate.registers import REGISTERS, Register
 from vdla.hardware.generate.verilog_wrapper import WRAPPER, bus_ports, clock_ports, memory_ports
 
-DESIGN = "vdla"
+DESIGN = "vdla_system"
+"""The block design; modules of the RTL have other names, as both become modules of one library."""
+
 JOBS = 2
 
 Value = str | int | float | Sequence["Value"] | Mapping[str, "Value"]
@@ -74,10 +77,11 @@ def _text(value: str) -> str:
 def _board(board: Board, config: Config) -> dict[str, Value]:
     return {
         "preset": config.name,
-        "output": config.name if config.name.isidentifier() else DESIGN,
+        "output": config.name if config.name.isidentifier() else IP_NAME,
         "part": board.part,
         "board_part": board.board_part,
         "board_files": board.board_files,
+        "board_connections": board.board_connections,
         "clock_mhz": board.clock_mhz,
         "array_rate": config.array_rate,
         "jobs": JOBS,
@@ -97,12 +101,23 @@ def _ip(board: Board, config: Config, rtl: Sequence[str]) -> dict[str, Value]:
         "ip_parameters": ip_parameters(board, config, build_hash(config)),
         "ip_clocks": clock_ports(config),
         "axi_interfaces": bus_ports(config),
+        "axi_parameters": {name: _bus_parameters(config) for name in memory_ports(config)},
         "control_interface": CONTROL_INTERFACE,
         "control_bytes": board.control_bytes,
         "interrupt_pin": INTERRUPT_PIN,
         "interrupt_controller": INTERRUPT_CONTROLLER,
         "rtl_files": list(rtl),
         "registers": [_register(register) for register in REGISTERS],
+    }
+
+
+def _bus_parameters(config: Config) -> dict[str, int]:
+    """What a memory interface says of its transactions; every burst is on all ports."""
+    return {
+        "MAX_BURST_LENGTH": config.burst_beats,
+        "NUM_READ_OUTSTANDING": config.dram.outstanding_reads,
+        "NUM_WRITE_OUTSTANDING": config.dram.outstanding_writes,
+        "SUPPORTS_NARROW_BURST": 0,
     }
 
 
@@ -117,7 +132,7 @@ def _register(register: Register) -> list[Value]:
 def _design(board: Board, config: Config) -> dict[str, Value]:
     system = PROCESSING_SYSTEMS[board.processor]
     used = dict(zip(memory_ports(config), board.memory_ports, strict=False))
-    cell = processing_system(board, list(used.values()))
+    cell = processing_system(board, list(used.values()), config.port_bits)
     return {
         "ps": system.instance,
         "ps_type": system.modtype,
@@ -129,7 +144,9 @@ def _design(board: Board, config: Config) -> dict[str, Value]:
         "ps_interrupt": board.interrupt,
         "control_port": board.control_port,
         "memory": used,
+        "memory_protocol": FAMILIES[board.processor].memory_protocol,
         "addresses": list(_addresses(board, used, cell.segments)),
+        "excluded": list(_excluded(board, used, cell)),
     }
 
 
@@ -145,3 +162,11 @@ def _addresses(board: Board, used: Mapping[str, str], segments: Mapping[str, Seq
     for interface, port in used.items():
         for (base, size), segment in zip(board.memory_regions, segments[port], strict=False):
             yield from (f"{IP_INSTANCE}/{interface}", segment, f"0x{base:X}", f"0x{size:X}")
+
+
+def _excluded(board: Board, used: Mapping[str, str], cell: ProcessingSystemCell) -> Iterator[str]:
+    """Space and segment of what the accelerator does not use, one after the other."""
+    for interface, port in used.items():
+        unused = cell.segments[port][len(board.memory_regions) :]
+        for segment in (*unused, *cell.other_segments[port]):
+            yield from (f"{IP_INSTANCE}/{interface}", segment)

@@ -14,7 +14,7 @@ from vdla.hardware.generate.registers import OFFSETS, REGISTERS
 from vdla.hardware.generate.verilog_wrapper import memory_ports
 
 BUILD = "0123456789ab"
-MACHINES = [(name, preset) for name in board_names() for preset in load_board(name).presets]
+MACHINES = [(name, machine) for name in board_names() for machine in load_board(name).machines]
 
 
 def root(name: str, preset: str) -> ElementTree.Element:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from vdla.boards.board import board_names
+from vdla.boards.board import FOLDER, board_names
 from vdla.cli import main
 
 Capture = pytest.CaptureFixture[str]
@@ -19,9 +19,10 @@ def test_the_list_has_a_line_for_each_preset_of_a_board(capsys: Capture) -> None
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[2:] if not line.startswith(" ")] == board_names()
     assert [line.split()[-1] for line in lines[2:]] == [
-        "kv260", "pynq_z1", "pynq_z1_512", "pynq_z1_512x2", "pynq_z2", "ultra96", "zcu104",
+        "aup_zu3", "kr260", "kv260", "pynq_z1", "pynq_z1_512", "pynq_z1_512x2", "pynq_z2", "ultra96", "zcu104",
+        "zybo_z7_20",
     ]  # fmt: skip
-    assert lines[3].split() == ["pynq_z1", "xc7z020clg400-1", "100", "HP0", "x", "64", "0x43c00000", "pynq_z1"]
+    assert lines[5].split() == ["pynq_z1", "xc7z020clg400-1", "100", "HP0", "x", "64", "0x43c00000", "pynq_z1"]
     assert max(map(len, lines)) <= 80
 
 
@@ -56,10 +57,21 @@ def test_a_machine_of_a_file_is_taken_if_it_fits_the_board(tmp_path: Path, capsy
     assert capsys.readouterr().err == "vdla: board pynq_z2: clock of quick must be 100 MHz, got 200 MHz\n"
 
 
+def test_the_file_of_a_board_is_a_machine_of_other_commands(tmp_path: Path, capsys: Capture) -> None:
+    program = tmp_path / "d.vdla"
+    words = ["compile", "dense", "--shape", "rows=16", "in_features=16", "out_features=16", "-o", str(program)]
+    assert main([*words, "--config", str(FOLDER / "zybo_z7_20" / "board.json")]) == 0
+    assert "dense for zybo_z7_20" in capsys.readouterr().out
+    assert main(["verify", str(program), "--for", "pynq_z1"]) == 0  # by its fingerprint
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["vivado", "pynq_z3", "-o", "x"], "board: name must be one of kv260, pynq_z1, pynq_z2, ultra96_v2, zcu104, "),
+        (
+            ["vivado", "pynq_z3", "-o", "x"],
+            "board: name must be one of aup_zu3, kr260, kv260, pynq_z1, pynq_z2, ",
+        ),
         (["vivado", "kv260", "--preset", "zcu104", "-o", "x"], "board kv260: preset must be one of kv260, got zcu104"),
         (["lst"], "board: argument SUBCOMMAND: invalid choice: 'lst'"),
     ],

@@ -24,7 +24,7 @@ def add_machine_arguments(parser: argparse.ArgumentParser, words: str = "--prese
     """--preset, which is --target too where a command has no other, --config and --extension."""
     options = {
         f"{words} NAME": f"the machine, by name (default {DEFAULT_PRESET}; vdla config lists them)",
-        "--config FILE": "the machine as JSON, like vdla config NAME --json",
+        "--config FILE": "the machine as JSON, like vdla config NAME --json, or the file of a board",
     }
     add_options(parser.add_mutually_exclusive_group(), options)
     add_extension_argument(parser, "an instruction to add to the machine")
@@ -63,7 +63,7 @@ def with_extensions(config: Config, extensions: Sequence[str]) -> Config:
 
 
 def read_config(path: Path) -> Config:
-    """A configuration in a JSON file, with or without its fingerprint."""
+    """A configuration in a JSON file, with or without its fingerprint, or that of a board."""
     try:
         document = json.loads(read_text(path))
     except json.JSONDecodeError as error:
@@ -72,6 +72,10 @@ def read_config(path: Path) -> Config:
         raise CommandError(f"{path}: content must be JSON, got {error}") from None
     if not isinstance(document, dict):
         raise CommandError(f"{path}: content must be a table of fields, got {document!r}")
+    if "processor" in document:  # which boards have, and no machine
+        from vdla.boards.board import load_board
+
+        return load_board(path).config()
     stated = document.pop("fingerprint", None)
     try:
         config = Config.from_dict(document)

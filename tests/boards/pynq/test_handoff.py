@@ -22,7 +22,7 @@ views = pytest.importorskip("pynqmetadata.views.runtime", reason="needs pynq")
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 BUILD = "0123456789ab"
-MACHINES = [(name, preset) for name in board_names() for preset in load_board(name).presets]
+MACHINES = [(name, machine) for name in board_names() for machine in load_board(name).machines]
 LEGACY = {"zynq7": hwh_parser._HWHZynq, "zynqmp": hwh_parser._HWHUltrascale}
 
 

@@ -21,11 +21,12 @@ from vdla.hardware.generate.build_hash import build_hash
 from vdla.hardware.generate.registers import REGISTERS
 from vdla.hardware.generate.rtl_files import rtl_files
 
-MACHINES = [(name, preset) for name in board_names() for preset in load_board(name).presets]
+MACHINES = [(name, machine) for name in board_names() for machine in load_board(name).machines]
 
 # Pins and interfaces of the vendor's cells that a design may use, from their product guides.
 CELLS = {
     "smartconnect": {"aclk", "aresetn", "S00_AXI", "M00_AXI", "M01_AXI"},
+    "axi_protocol_converter": {"aclk", "aresetn", "S_AXI", "M_AXI"},
     "axi_intc": {"s_axi_aclk", "s_axi_aresetn", "s_axi", "intr", "irq"},
     "proc_sys_reset": {"slowest_sync_clk", "ext_reset_in", "dcm_locked", "peripheral_aresetn"},
     "clk_wiz": {"clk_in1", "resetn", "clk_out1", "clk_out2", "locked"},
@@ -107,8 +108,10 @@ def test_every_file_of_the_rtl_is_read_and_every_package_before_its_users(flow: 
         for package in set(re.findall(r"\b(\w+_pkg)::", text)) - {path.stem}:
             assert position[package] < position[path.stem], (package, path.name)
     tops = [words[1] for words in flow.recorded.of("set_property") if words[0] == "top"]
-    assert tops == ["vdla_ip", "vdla_wrapper"]
+    assert tops == ["vdla_ip", "vdla_system_wrapper"]
     assert "vdla_ip" in modules
+    design = flow.recorded.of("create_bd_design")[0][0]
+    assert not modules & {design, f"{design}_wrapper"}
 
 
 def test_the_part_and_the_board_are_those_of_the_table(flow: Flow) -> None:
@@ -159,6 +162,18 @@ def test_the_registers_are_those_of_the_table(flow: Flow) -> None:
     assert {"start", "reset", "busy", "pending", "id"} <= fields
 
 
+def test_the_memory_interfaces_state_their_transactions(flow: Flow) -> None:
+    values = {words[2].split(":")[1]: words[1] for words in flow.recorded.of("set_property") if words[0] == "value"}
+    stated = {name: int(values[name]) for name in values if name.startswith(("NUM_", "MAX_", "SUPPORTS_"))}
+    assert stated == {
+        "MAX_BURST_LENGTH": flow.config.burst_beats,
+        "NUM_READ_OUTSTANDING": flow.config.dram.outstanding_reads,
+        "NUM_WRITE_OUTSTANDING": flow.config.dram.outstanding_writes,
+        "SUPPORTS_NARROW_BURST": 0,
+    }
+    assert len(flow.recorded.of("ipx::add_bus_parameter")) == 4 * flow.config.axi_ports + 4
+
+
 # --- the design -----------------------------------------------------------------------------------
 
 
@@ -187,10 +202,11 @@ def test_every_pin_of_the_accelerator_is_connected(flow: Flow) -> None:
 
 
 def test_every_clock_and_reset_is_connected(flow: Flow) -> None:
-    expected = {f"{cell}/aclk": flow.clock for cell, kind in flow.kinds.items() if kind in ("vdla", "smartconnect")}
+    clocked = [cell for cell, kind in flow.kinds.items() if kind in ("vdla", "smartconnect", "axi_protocol_converter")]
+    expected = {f"{cell}/aclk": flow.clock for cell in clocked}
     expected |= {"axi_intc_0/s_axi_aclk": flow.clock, "proc_sys_reset_0/slowest_sync_clk": flow.clock}
     reset = "proc_sys_reset_0/peripheral_aresetn"
-    expected |= {f"{cell}/aresetn": reset for cell, kind in flow.kinds.items() if kind in ("vdla", "smartconnect")}
+    expected |= {f"{cell}/aresetn": reset for cell in clocked}
     expected |= {"axi_intc_0/s_axi_aresetn": reset}
     zynq7 = flow.board.processor == "zynq7"
     for port in flow.board.memory_ports[: flow.config.axi_ports]:
@@ -208,8 +224,13 @@ def test_control_memory_and_interrupt_reach_the_processing_system(flow: Flow) ->
     ports = flow.board.memory_ports[: flow.config.axi_ports]
     for number, port in enumerate(ports):
         name = "m_axi" if len(ports) == 1 else f"m_axi_{number}"
-        assert flow.driver[f"{flow.ps}/{port}"] == f"memory_{number}/M00_AXI"
-        assert flow.driver[f"memory_{number}/S00_AXI"] == f"vdla_0/{name}"
+        if flow.board.processor == "zynqmp":  # whose ports are AXI4 as well
+            assert flow.driver[f"{flow.ps}/{port}"] == f"vdla_0/{name}"
+            continue
+        assert flow.driver[f"{flow.ps}/{port}"] == f"memory_{number}/M_AXI"
+        assert flow.driver[f"memory_{number}/S_AXI"] == f"vdla_0/{name}"
+        protocols = {"SI_PROTOCOL": "AXI4", "MI_PROTOCOL": "AXI3", "TRANSLATION_MODE": "2"}
+        assert flow.config_of(f"memory_{number}") == {f"CONFIG.{name}": value for name, value in protocols.items()}
     assert flow.driver["axi_intc_0/intr"] == "vdla_0/irq"
     assert flow.driver[f"{flow.ps}/{flow.board.interrupt}"] == "axi_intc_0/irq"
 
@@ -243,6 +264,22 @@ def test_multipliers_at_twice_the_clock_have_a_clock_of_the_same_mmcm(flow: Flow
     assert float(config["CLKOUT2_REQUESTED_OUT_FREQ"]) == 2 * flow.config.clock_mhz
     assert config["CLKOUT1_REQUESTED_PHASE"] == config["CLKOUT2_REQUESTED_PHASE"] == "0"
     assert flow.driver["proc_sys_reset_0/dcm_locked"] == "clk_wiz_0/locked"
+
+
+def test_carriers_are_connected_and_all_is_synthesised_at_once(flow: Flow) -> None:
+    settings = flow.recorded.of("set_property")
+    connections = [words[1].split() for words in settings if words[0] == "board_connections"]
+    assert connections == ([list(flow.board.board_connections)] if flow.board.board_connections else [])
+    assert [words[1] for words in settings if words[0] == "synth_checkpoint_mode"] == ["None"]
+
+
+def test_segments_that_are_no_dram_are_excluded(flow: Flow) -> None:
+    excluded = [words[-1].split("/")[-1] for words in flow.recorded.of("exclude_bd_addr_seg")]
+    if flow.board.processor == "zynq7":
+        assert excluded == []
+        return
+    low = ["HP0_DDR_HIGH"] if flow.board.dram_bytes <= 2 << 30 else []
+    assert excluded == [*low, "HP0_LPS_OCM", "HP0_QSPI"]
 
 
 def test_addresses_are_those_that_the_driver_sees(flow: Flow) -> None:

@@ -35,6 +35,14 @@ def test_a_design_that_misses_its_timing_writes_nothing(board: Board, folder: Pa
     assert all("-to_step" not in words for words in recorded.of("launch_runs"))
 
 
+def test_a_design_with_paths_that_are_not_timed_writes_nothing(board: Board, folder: Path) -> None:
+    recorded = run_flow(folder, board, unconstrained=3)
+    assert recorded.code != 0
+    text = "design must have 0 unconstrained_internal_endpoints, got 3; see build/check_timing.rpt"
+    assert f"implement: {text}" in recorded.error
+    assert written(folder) == []
+
+
 @pytest.mark.parametrize("version", ["2021.2", "2019.1"])
 def test_an_old_vivado_is_refused(board: Board, folder: Path, version: str) -> None:
     recorded = run_flow(folder, board, version=version)
@@ -65,6 +73,7 @@ def test_the_newest_board_files_are_used(board: Board, folder: Path) -> None:
     [
         ("create_bd_cel x", 'invalid command name "create_bd_cel"'),
         ("create_project -folder x y", "create_project: option must be known, got -folder"),
+        ("check_timing -files x", "check_timing: option must be known, got -files"),
         ("add_files /nowhere.v", "add_files: file must exist, got /nowhere.v"),
         ("get_bd_pins nobody/aclk", "get_bd_pins: cell of nobody/aclk must exist"),
     ],

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK
@@ -31,13 +30,13 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.boards.board import board_names, load_board
 
     boards = [load_board(name) for name in board_names()]
-    if write_json(arguments.json, [asdict(board) for board in boards]):
+    if write_json(arguments.json, [board.to_dict() for board in boards]):
         return OK
-    shown = table("boards", "name", "part", "MHz", "port", "control at", "presets")
+    shown = table("boards", "name", "part", "MHz", "port", "control at", "machines")
     for board in boards:
         shown.add_row(*_cells(board), board.preset)
-        for preset in board.presets[1:]:
-            shown.add_row("", "", "", "", "", preset)
+        for name in board.machines[1:]:
+            shown.add_row("", "", "", "", "", name)
     output().print(shown)
     return OK
 

@@ -165,7 +165,7 @@ def _board(name: str | None, config: Config) -> Board:
     if name is not None:
         return load_board(name)
     boards = {name: load_board(name) for name in board_names()}
-    offering = [board for board in boards.values() if config.name in board.presets]
+    offering = [board for board in boards.values() if config.name in board.machines]
     if config.name not in boards and not offering:
         raise CommandError(
             f"board serve: --board must be one of {', '.join(boards)} for {config.name}, which none of them has as a "

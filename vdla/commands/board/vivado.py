@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         group,
         {
-            "--preset NAME": "one of the board's presets (default: its first)",
+            "--preset NAME": "one of the board's machines (default: its first)",
             "--config FILE": "another machine, like vdla config NAME --json",
         },
     )

@@ -2,10 +2,11 @@
 # A model of the Vivado commands that the flow uses: it checks options, files and names, and records
 # every call as a line of words between unit separators. A command or an option that it does not know is an error.
 #
-# Usage: tclsh recording_vivado.tcl BUILD.TCL RECORD [SLACK [VERSION [BOARD_PARTS]]]
+# Usage: tclsh recording_vivado.tcl BUILD.TCL RECORD [SLACK [VERSION [BOARD_PARTS [UNCONSTRAINED]]]]
 
-lassign $argv script record_file slack vivado_version board_parts
+lassign $argv script record_file slack vivado_version board_parts unconstrained
 if {$slack eq ""} { set slack 0.123 }
+if {$unconstrained eq ""} { set unconstrained 0 }
 if {$vivado_version eq ""} { set vivado_version 2022.1 }
 
 set auto_noexec 1
@@ -18,6 +19,11 @@ set commands {
   close_project {} {}
   current_project {} {}
   set_property {-dict} {}
+  exclude_bd_addr_seg {-target_address_space -offset -range} {}
+  check_timing {-file -override_defaults -include_signal -name} {-no_header -loads -return_string -verbose}
+  report_cdc {-from -to -cells -file -severity -name} {-details -summary -return_string -waived -show_waiver}
+  report_methodology {-name -cells -checks -file -rpx} {-append -return_string -waived -no_waivers}
+  report_drc {-name -checks -ruledecks -file -rpx -format} {-append -return_string -waived -no_waivers}
   get_property {} {}
   add_files {-fileset} {-norecurse}
   current_fileset {} {}
@@ -166,6 +172,7 @@ proc answer {name call} {
     get_runs { return $first }
     get_timing_paths { return [list "path:[dict get $call -delay_type]"] }
     get_property { return [property $first [lindex $plain 1]] }
+    check_timing { write_check [dict get $call -file] }
     launch_runs { if {[dict exists $call -to_step]} { write_outputs } }
   }
   return ""
@@ -191,16 +198,28 @@ proc property {name object} {
   error "get_property: property must be known, got $name"
 }
 
+# The table of contents of a report, in which each kind of problem has its count.
+proc write_check {path} {
+  set channel [open $path w]
+  set number 0
+  foreach kind {no_clock constant_clock pulse_width_clock unconstrained_internal_endpoints no_input_delay
+      no_output_delay multiple_clock generated_clocks loops partial_input_delay partial_output_delay latch_loops} {
+    set count [expr {$kind eq "unconstrained_internal_endpoints" ? $::unconstrained : 0}]
+    puts $channel "[incr number]. checking $kind ($count)"
+  }
+  close $channel
+}
+
 # What the step write_bitstream leaves behind.
 proc write_outputs {} {
   set folder [file join $::project runs impl_1]
-  set handoff [file join $::project vdla.gen sources_1 bd vdla hw_handoff]
+  set handoff [file join $::project vdla_system.gen sources_1 bd vdla_system hw_handoff]
   file mkdir $folder $handoff
   set clock {NAME="PCW_FPGA_FCLK0_ENABLE" VALUE="1"}
   if {"zynq_ultra_ps_e_0" in $::objects} {
     set clock {NAME="PSU__CRL_APB__PL0_REF_CTRL__ACT_FREQMHZ" VALUE="166.665"}
   }
-  foreach {path text} [list [file join $folder vdla_wrapper.bit] bits [file join $handoff vdla.hwh] \
+  foreach {path text} [list [file join $folder vdla_system_wrapper.bit] bits [file join $handoff vdla_system.hwh] \
       "<PARAMETERS>\n<PARAMETER $clock/>\n</PARAMETERS>\n"] {
     set channel [open $path w]
     puts -nonewline $channel $text
