@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["PARTS", "FpgaPart", "part_of_preset"]
+from vdla.support.errors import Error
+from vdla.support.suggest import one_of
+
+__all__ = ["PARTS", "FpgaPart", "PartError", "part_named", "part_of_preset"]
+
+
+class PartError(Error, ValueError):
+    """An unknown part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +55,18 @@ DEFAULT_PART = "xc7z020"
 def part_of_preset(name: str) -> FpgaPart:
     """The part of the board that a configuration is named after, by default that of PYNQ-Z1."""
     return PARTS[_ON_BOARD.get(name, DEFAULT_PART)]
+
+
+def part_named(given: FpgaPart | str | None, machine: str) -> FpgaPart:
+    """A part, or that of a name; for None, that of the board after which the machine is named.
+
+    Raises:
+        PartError: an unknown name.
+    """
+    if isinstance(given, FpgaPart):
+        return given
+    if given is None:
+        return part_of_preset(machine)
+    if given not in PARTS:
+        raise PartError(f"part: name must be {one_of(given, PARTS)}")
+    return PARTS[given]

@@ -10,29 +10,39 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.compiler import te
+from vdla.compiler.operators.definitions import Definition
 from vdla.compiler.tune import Built, Point, Space, TuningTask, Value
 from vdla.compiler.tune.searches import new_search
 from vdla.compiler.tune.space import Ints
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.area import LIMITED, Usage, cached_area
-from vdla.hardware.fpga.area_model import estimated_usage
-from vdla.hardware.fpga.parts import FpgaPart
+from vdla.hardware.fpga.area_model import LUT_ERROR, estimated_usage
+from vdla.hardware.fpga.parts import FpgaPart, part_named
+from vdla.runtime.studies.frame_energy import ExplorationEnergy, frame_energy
 from vdla.runtime.studies.layer_cycles import layer_cycles, toolkit_digest, types_of
-from vdla.runtime.studies.layers import EvaluatedLayer, steps_of
+from vdla.runtime.studies.layers import EvaluatedLayer, given_layers, steps_of
+from vdla.runtime.studies.study import DrawnStudy, studied_machine
 from vdla.runtime.studies.sweep import ExploreError, Objectives, knobs_of, machine_of, on_front
 from vdla.runtime.tune.log import TaskRun, TuningLog
 from vdla.runtime.tune.trial import Trial, TuningError
 from vdla.runtime.tune.tune import TuningProgress, tune
-from vdla.runtime.tune.workers import Workers
+from vdla.runtime.tune.workers import InlineWorkers, Workers
+from vdla.simulator.energy import energy_table
 from vdla.support.errors import Error
 from vdla.support.html_repr import shown_by
+
+if TYPE_CHECKING:
+    from vdla.simulator.energy.estimate import TableSource
 
 _FEATURES = ("steps over the peak rate",)
 
@@ -161,10 +171,26 @@ class ExploredMachine:
         partial = not self.area.complete
         return (1 / self.frames_per_second, used.lut, used.dsp, used.bram36, used.uram, partial)
 
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-compatible values; what it does not have is null."""
+        area = self.area
+        return {
+            "point": dict(self.point),
+            "cycles": self.cycles,
+            "frames_per_second": self.frames_per_second or None,
+            "usage": None if area is None else asdict(area.usage),
+            "synthesised": area is not None and area.synthesised,
+            "complete": area is not None and area.complete,
+            "clock_mhz": None if area is None else area.clock_mhz,
+            "rejected": self.reason or None,
+        }
+
 
 @dataclass(frozen=True)
-class Exploration:
-    """All machines of a sweep in its order; `sources` are the extensions of `base`."""
+class Exploration(DrawnStudy):
+    """All machines of a sweep in its order; `sources` are the extensions of `base`, and `energy` is
+    estimated, where coefficients were given.
+    """
 
     name: str
     base: Config
@@ -172,8 +198,15 @@ class Exploration:
     machines: tuple[ExploredMachine, ...]
     layers: tuple[EvaluatedLayer, ...] = ()
     sources: tuple[str, ...] = ()
+    energy: ExplorationEnergy | None = None
 
     _repr_html_ = shown_by("studies", "exploration_html")
+    _makers: ClassVar[Mapping[str, str]] = {
+        "tables": "commands.explore_tables:tables_of",
+        "notes": "commands.explore_tables:lines_of",
+        "picture": "commands.explore_page:exploration_picture",
+        "page": "commands.explore_page:exploration_page",
+    }
 
     def __repr__(self) -> str:
         return f"<Exploration of {self.name} on {self.part.name}: {len(self.machines)} machines>"
@@ -195,46 +228,84 @@ class Exploration:
         """Those that cannot be, with their reasons."""
         return [machine for machine in self.machines if machine.reason]
 
+    def energy_by(self, coefficients: TableSource) -> ExplorationEnergy:
+        """The estimated energy of a frame on each machine whose layers this process, or one with
+        the same cache, has measured. EnergyError for unknown coefficients.
+        """
+        table, frames = energy_table(coefficients), {}
+        for at, machine in enumerate(self.machines):
+            if machine.cycles is not None:
+                frames[at] = frame_energy(self.layers, machine_of(self.base, self.sources, machine.point), table)
+        return ExplorationEnergy(table, {at: energy for at, energy in frames.items() if energy is not None})
+
+    def with_energy(self, coefficients: TableSource) -> Exploration:
+        """The exploration with `energy_by`, which its tables then have."""
+        return replace(self, energy=self.energy_by(coefficients))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-compatible values; what a machine does not have is null."""
+        document = {
+            "layers": self.name,
+            "machine": self.base.name,
+            "part": self.part.name,
+            "lut_error": LUT_ERROR,
+            "machines": [{**machine.to_dict(), "front": machine in self.front} for machine in self.machines],
+        }
+        return document | ({} if self.energy is None else {"energy": self.energy.to_dict()})
+
 
 def explore(
-    base: Config,
-    layers: Sequence[EvaluatedLayer],
-    values: Mapping[str, Sequence[Value]],
-    part: FpgaPart,
-    workers: Workers,
+    layers: Sequence[EvaluatedLayer | Definition | te.Tensor | str],
+    config: Config | str,
+    sweep: Mapping[str, Sequence[Value]],
     *,
-    log: str | Path,
-    sources: Sequence[str] = (),
+    part: FpgaPart | str | None = None,
+    beside: Sequence[str] = (),
     trials: int | None = None,
     search: str = SEARCHES[0],
     seed: int = 0,
+    energy: TableSource | None = None,
+    workers: Workers | None = None,
+    log: str | Path | None = None,
     name: str = "layers",
-    show: Callable[[TuningProgress], None] = lambda progress: None,
+    progress: Callable[[TuningProgress], None] = lambda progress: None,
 ) -> Exploration:
-    """The machines that `values` makes of `base`, and the cycles of up to `trials` of them.
+    """The machines that the values of `sweep` make of a machine, and the cycles of up to `trials`.
 
-    `sources` are the extensions of `base`. Machines that the log has are not measured again.
+    `layers` are as `vdla.evaluate` takes them, `config` is a machine or the name of a preset, whose
+    extensions are the files `beside`. Areas are those on `part`, by default that of the preset's
+    board. `energy` is estimated by these coefficients. Machines that the log has are not measured
+    again; others are measured by `workers`, by default in this process.
 
     Raises:
         ExploreError: an unknown field or search, or no machine that can be built.
+        EvaluateError: no layers. PartError, EnergyError: an unknown part, unknown coefficients.
         TuningError: the log cannot be used.
     """
+    base, chosen = studied_machine(config), given_layers(layers)
+    on, table = part_named(part, base.name), None if energy is None else energy_table(energy)
+    if not chosen:
+        raise ExploreError("explore: layers must be at least one, got none")
     if search not in SEARCHES:
         raise ExploreError(f"explore: search must be one of {', '.join(SEARCHES)}, got {search}")
-    whole = Space(f"{name} on {base.name}", knobs_of(values))
-    points = [_placed(base, sources, part, whole.point(code)) for code in range(whole.combinations)]
+    whole = Space(f"{name} on {base.name}", knobs_of(sweep))
+    points = [_placed(base, beside, on, whole.point(code)) for code in range(whole.combinations)]
     legal = [code for code, machine in enumerate(points) if not machine.reason]
     if not legal:
-        raise ExploreError(f"explore: a machine of the sweep must fit {part.name}, got none; {points[0].reason}")
+        raise ExploreError(f"explore: a machine of the sweep must fit {on.name}, got none; {points[0].reason}")
     space = Space(whole.name, whole.knobs, np.array(legal, np.int64))
-    task = sweep_task(base, sources, layers, space, name)
+    task = sweep_task(base, beside, chosen, space, name)
     run = TaskRun(task.key, name, f"{base.name} {base.fingerprint}", space.name, search, seed)
-    with TuningLog(log) as opened:
-        count = space.size if trials is None else trials
-        report = tune(task, new_search(search, task, seed), run, workers, trials=count, log=opened, show=show)
+    count = space.size if trials is None else trials
+    measure = partial(tune, task, new_search(search, task, seed), run, workers or InlineWorkers(MachineMeasurer()))
+    with nullcontext() if log is None else TuningLog(log) as opened:
+        report = measure(trials=count, log=opened, show=progress)
     trial_of = {legal[space.index(trial.point)]: trial for trial in report.trials}
     machines = [_timed(machine, trial_of.get(code)) for code, machine in enumerate(points)]
-    return Exploration(name, base, part, tuple(machines), tuple(layers), tuple(sources))
+    exploration = Exploration(
+        name=name, base=base, part=on, machines=tuple(machines), layers=tuple(chosen), sources=tuple(beside)
+    )
+    return exploration if table is None else exploration.with_energy(table)
 
 
 def _placed(base: Config, sources: Sequence[str], part: FpgaPart, point: Point) -> ExploredMachine:

@@ -20,6 +20,8 @@ from vdla.simulator.energy.table import EnergyError, EnergyTable, load_table
 from vdla.support.suggest import did_you_mean
 
 STATIC = "static"
+TableSource = str | PathLike[str] | EnergyTable
+"""How coefficients are named, as `energy_table` takes them."""
 _UNITS = ((1e12, "J"), (1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
 
 
@@ -129,7 +131,7 @@ def summed_energy(energies: Iterable[Energy]) -> Energy:
     return Energy(given[0].table, parts, counts, unpriced)
 
 
-def energy_table(given: str | PathLike[str] | EnergyTable) -> EnergyTable:
+def energy_table(given: TableSource) -> EnergyTable:
     """A table by its name, or in a JSON file; EnergyError where it is neither."""
     if isinstance(given, EnergyTable):
         return given

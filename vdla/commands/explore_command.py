@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vdla.commands import OK, CommandError
 from vdla.commands.console import progress
 from vdla.commands.device_options import part_named
-from vdla.commands.energy_tables import add_energy_argument, chosen_coefficients, show_exploration_energy
+from vdla.commands.energy_tables import add_energy_argument, chosen_coefficients
 from vdla.commands.files import check_outputs, write_study
 from vdla.commands.layer_options import add_layer_arguments, chosen_layers
 from vdla.commands.machine_options import (
@@ -26,9 +26,7 @@ from vdla.commands.options import add_options
 from vdla.commands.search_options import add_worker_arguments, opened_workers
 
 if TYPE_CHECKING:
-    from vdla.runtime.studies.explore import Exploration
     from vdla.runtime.tune.tune import TuningProgress
-    from vdla.simulator.energy import EnergyTable
 
 EXAMPLES = """\
   vdla explore --model resnet18 --sweep block_in=8,16 batch=1,2 axi_bits=64,128
@@ -81,6 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Explore, then show and write."""
+    from vdla.commands.explore_tables import show_exploration
     from vdla.runtime.studies.explore import MachineMeasurer, explore
 
     check_outputs("explore", arguments, "log", "html", "picture", "json")
@@ -96,20 +95,21 @@ def run(arguments: argparse.Namespace) -> int:
             show(best, now.done, now.total)
 
         exploration = explore(
-            base,
             layers,
+            base,
             values,
-            part_named("explore", arguments.part, base),
-            workers,
-            log=arguments.log,
-            sources=arguments.extension,
+            part=part_named("explore", arguments.part, base),
+            beside=arguments.extension,
             trials=arguments.trials,
             search=arguments.search,
             seed=arguments.seed,
+            energy=coefficients,
+            workers=workers,
+            log=arguments.log,
             name=name,
-            show=shown,
+            progress=shown,
         )
-    _write(arguments, exploration, coefficients)
+    write_study(arguments, exploration, lambda: show_exploration(exploration, arguments.all))
     return OK
 
 
@@ -123,27 +123,6 @@ def sweep_of(words: Sequence[str]) -> dict[str, list[Any]]:
         listed = text.split(",")
         values[name] = listed if name == "extensions" else [integer(f"--sweep: {name}", one) for one in listed]
     return values
-
-
-def _write(arguments: argparse.Namespace, exploration: Exploration, coefficients: EnergyTable | None) -> None:
-    from vdla.commands.explore_page import exploration_page, exploration_picture
-    from vdla.commands.explore_tables import report_of_exploration, show_exploration
-    from vdla.runtime.studies.energy import exploration_energy
-
-    energy = None if coefficients is None else exploration_energy(exploration, coefficients)
-
-    def show() -> None:
-        show_exploration(exploration, arguments.all)
-        if energy is not None:
-            show_exploration_energy(exploration, energy, arguments.all)
-
-    write_study(
-        arguments,
-        report_of_exploration(exploration) | ({"energy": energy.to_dict()} if energy is not None else {}),
-        page=lambda: exploration_page(exploration),
-        picture=lambda: exploration_picture(exploration),
-        show=show,
-    )
 
 
 def _fields() -> list[str]:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from vdla.charts.elements import html_page, html_table, html_text
 from vdla.charts.plot import ChartPoint
 from vdla.charts.plots import scatter
+from vdla.commands.energy_tables import exploration_energy_table, notes
 from vdla.commands.explore_tables import columns_of, machine_cells, notes_of_exploration, reasons_against
 from vdla.runtime.studies.explore import Exploration, ExploredMachine
 
@@ -30,6 +31,10 @@ def exploration_page(exploration: Exploration) -> str:
         html_text("h2", "All machines"),
         html_table(head, map(machine_cells, exploration.measured)),
     ]
+    if exploration.energy is not None:
+        energy = exploration_energy_table(exploration, exploration.measured)
+        parts += [html_text("h2", energy.title.capitalize()), html_table(energy.columns, energy.rows)]
+        parts.append(f"<ul>{html_text('li', *notes(exploration.energy.table))}</ul>")
     reasons = [(f"{count}", reason) for reason, count in reasons_against(exploration).most_common()]
     if reasons:
         parts += [html_text("h2", "Rejected"), html_table(("machines", "reason"), reasons)]

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from vdla.commands.console import output, table
+from vdla.commands.console import listing, output
+from vdla.commands.energy_tables import exploration_energy_table, notes, show_energy
 from vdla.hardware.fpga.area_model import LUT_ERROR
 from vdla.runtime.studies.explore import Exploration, ExploredMachine
+from vdla.support.text_table import TextTable, text_table
 
 _REASONS = 4  # shown, without --all
 FIGURES = ("cycles", "frames/s", "LUT", "DSP", "BRAM", "URAM", "area")
@@ -36,24 +37,42 @@ def _shown(value: object) -> str:
     return str(value).rpartition("/")[2]
 
 
+def tables_of(exploration: Exploration) -> list[TextTable]:
+    """The front, the machines that another one beats, the energy of all where it was estimated."""
+    title = f"{exploration.name} on {exploration.part.name}: the Pareto front"
+    tables = [_listing(exploration, title, exploration.front)]
+    beaten = [machine for machine in exploration.measured if machine not in exploration.front]
+    if beaten:
+        tables.append(_listing(exploration, "machines that another one beats", beaten))
+    if exploration.energy is not None:
+        tables.append(exploration_energy_table(exploration, exploration.measured))
+    return tables
+
+
+def _listing(exploration: Exploration, title: str, machines: Sequence[ExploredMachine]) -> TextTable:
+    return text_table(title, columns_of(exploration), map(machine_cells, machines))
+
+
+def lines_of(exploration: Exploration) -> list[str]:
+    """All sentences: how far the figures can be trusted, why machines were rejected."""
+    energy = [] if exploration.energy is None else notes(exploration.energy.table)
+    return [*notes_of_exploration(exploration), *_reasons(exploration), *energy]
+
+
 def show_exploration(exploration: Exploration, everything: bool) -> None:
-    """Print the front, or all machines with `everything`; then the reasons."""
-    console = output()
-    head, *others = columns_of(exploration)
-    listing = table(f"{exploration.name} on {exploration.part.name}: the Pareto front", head, *others)
-    for machine in exploration.front:
-        listing.add_row(*machine_cells(machine))
-    console.print(listing)
-    rest = [machine for machine in exploration.measured if machine not in exploration.front]
-    if everything and rest:
-        listing = table("\nmachines that another one beats", head, *others)
-        for machine in rest:
-            listing.add_row(*machine_cells(machine))
-        console.print(listing)
+    """Print the front, or all machines with `everything`; then the sentences and the energy."""
+    console, (front, *others) = output(), tables_of(exploration)
+    energy = None if exploration.energy is None else others.pop()
+    console.print(listing(front))
+    for table in others if everything else ():
+        console.print(listing(replace(table, title=f"\n{table.title}")))
     console.print()
     for line in notes_of_exploration(exploration):
         console.print(line, soft_wrap=True)
     _show_reasons(exploration, everything)
+    if exploration.energy is not None and energy is not None:
+        shown = energy if everything else exploration_energy_table(exploration, exploration.front)
+        show_energy(shown, notes(exploration.energy.table))
 
 
 def notes_of_exploration(exploration: Exploration) -> Iterator[str]:
@@ -72,34 +91,14 @@ def reasons_against(exploration: Exploration) -> Counter[str]:
     return Counter(machine.reason for machine in exploration.rejected)
 
 
+def _reasons(exploration: Exploration) -> list[str]:
+    return [f"rejected {count}: {reason}" for reason, count in reasons_against(exploration).most_common()]
+
+
 def _show_reasons(exploration: Exploration, everything: bool) -> None:
-    reasons = reasons_against(exploration).most_common()
+    reasons = _reasons(exploration)
     shown = reasons if everything else reasons[:_REASONS]
-    for reason, count in shown:
-        output().print(f"rejected {count}: {reason}", soft_wrap=True)
+    for line in shown:
+        output().print(line, soft_wrap=True)
     if len(shown) < len(reasons):
         output().print(f"and {len(reasons) - len(shown)} more reasons (--all)")
-
-
-def report_of_exploration(exploration: Exploration) -> dict[str, Any]:
-    """As JSON-compatible values; what a machine does not have is null."""
-    return {
-        "layers": exploration.name,
-        "machine": exploration.base.name,
-        "part": exploration.part.name,
-        "lut_error": LUT_ERROR,
-        "machines": [
-            {
-                "point": dict(machine.point),
-                "cycles": machine.cycles,
-                "frames_per_second": machine.frames_per_second or None,
-                "usage": None if machine.area is None else asdict(machine.area.usage),
-                "synthesised": machine.area is not None and machine.area.synthesised,
-                "complete": machine.area is not None and machine.area.complete,
-                "clock_mhz": None if machine.area is None else machine.area.clock_mhz,
-                "front": machine in exploration.front,
-                "rejected": machine.reason or None,
-            }
-            for machine in exploration.machines
-        ],
-    }

@@ -8,9 +8,15 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK
-from vdla.commands.console import output, progress
+from vdla.commands.console import column_width, output, progress
 from vdla.commands.device_options import add_device_arguments, device_options, opened
-from vdla.commands.energy_tables import add_energy_argument, chosen_coefficients, show_network_energy
+from vdla.commands.energy_tables import (
+    add_energy_argument,
+    chosen_coefficients,
+    network_energy_notes,
+    network_energy_table,
+    show_energy,
+)
 from vdla.commands.files import require_folders, write_json
 from vdla.commands.machine_options import add_extension_argument
 from vdla.commands.model_inputs import add_input_arguments, read_model_inputs
@@ -80,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     for line in summary(profile):
         console.print(line, soft_wrap=True)
     if energy is not None:
-        show_network_energy(energy)
+        show_energy(network_energy_table(energy, column_width(14)), network_energy_notes(energy))
     for path in filter(None, (arguments.html, arguments.trace)):
         console.print(f"wrote {path}", soft_wrap=True)
     return OK

@@ -11,15 +11,13 @@ from helpers.extension_files import again
 
 import vdla
 from vdla.hardware.config import Config
-from vdla.hardware.fpga.parts import PARTS
 from vdla.networks.digits import digits
 from vdla.networks.digits_images import training_digits
 from vdla.runtime.executor.artifact import Artifact
-from vdla.runtime.studies.energy import exploration_energy, network_energy, program_energy, verdict_energy
-from vdla.runtime.studies.explore import MachineMeasurer, explore
+from vdla.runtime.studies.energy import network_energy, program_energy
+from vdla.runtime.studies.explore import explore
 from vdla.runtime.studies.layers import layer_of
 from vdla.runtime.studies.verdict import evaluate
-from vdla.runtime.tune.workers import InlineWorkers
 from vdla.simulator.energy import Action, EnergyError, activity_of, energy_table
 from vdla.simulator.energy.activity import summed
 from vdla.simulator.energy.estimate import STATIC
@@ -92,7 +90,7 @@ def test_a_verdict_has_each_layer_before_and_with_the_faster_program(tmp_path: P
     path.write_text(again())
     pooling = vdla.definitions.pooling(batch=1, channels=4, size=(4, 4), kernel=2, kind="max")
     verdict = evaluate(path, [layer_of("dense", DENSE), layer_of("pooled", pooling)], TINY, workers=0)
-    energy = verdict_energy(verdict, "45nm")
+    energy = verdict.energy_by("45nm")
     assert vdla.estimate_energy(verdict, "45nm") == energy
     dense, pooled = energy.layers
     assert verdict.layers[0].after.cost is not None and not verdict.layers[0].helps
@@ -123,16 +121,15 @@ def test_outcomes_kept_in_files_have_the_same_counts(tmp_path: Path) -> None:
 
 def test_machines_of_a_sweep_have_the_energy_of_a_frame(tmp_path: Path) -> None:
     layers, values = [layer_of("dense", DENSE.output)], {"block_in": [2, 4, 8]}
-    workers, log = InlineWorkers(MachineMeasurer()), tmp_path / "log.jsonl"
-    found = explore(TINY, layers, values, PARTS["xc7z020"], workers, log=log)
-    energy = exploration_energy(found, "45nm")
+    found = explore(layers, TINY, values, log=tmp_path / "log.jsonl")
+    energy = found.energy_by("45nm")
     assert vdla.estimate_energy(found, "45nm") == energy
     assert sorted(energy.machines) == [1, 2]  # the first cannot be
     for at in (1, 2):
         assert 0 < energy.machines[at].low < energy.machines[at].middle < energy.machines[at].high
     assert energy.to_dict()["machines"]["1"]["estimated_pj"] == energy.machines[1].middle
     (tmp_path / "evaluate").rename(tmp_path / "elsewhere")
-    assert exploration_energy(found, energy_table("45nm")).machines == {}
+    assert found.energy_by(energy_table("45nm")).machines == {}
 
 
 def test_one_function_takes_all_of_them(network: Artifact) -> None:
