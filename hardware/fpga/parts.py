@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vdla.support.errors import Error
-from vdla.support.suggest import one_of
 
-__all__ = ["PARTS", "FpgaPart", "PartError", "part_named", "part_of_preset"]
+__all__ = ["PARTS", "FpgaPart", "PartError", "part_of_preset"]
 
 
 class PartError(Error, ValueError):
@@ -20,7 +19,9 @@ class PartError(Error, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class FpgaPart:
-    """An FPGA; `family` is the name of its architecture in Yosys."""
+    """An FPGA; `family` is the name of its architecture in Yosys. Its cells and nets are `speed`
+    times as fast as those of the family's slowest speed grade.
+    """
 
     name: str
     family: str
@@ -28,8 +29,9 @@ class FpgaPart:
     lut_memory: int
     ff: int
     dsp: int
-    bram36: int
+    bram36: float
     uram: int = 0
+    speed: float = 1.0
 
 
 PARTS = {
@@ -48,6 +50,9 @@ PARTS = {
     )
 }
 
+FAMILIES = ("xc7", "xcup")
+"""Architectures that have models of area and delay."""
+
 _ON_BOARD = {"ultra96": "zu3eg", "zcu104": "zu7ev", "kv260": "zu5ev"}
 DEFAULT_PART = "xc7z020"
 
@@ -55,18 +60,3 @@ DEFAULT_PART = "xc7z020"
 def part_of_preset(name: str) -> FpgaPart:
     """The part of the board that a configuration is named after, by default that of PYNQ-Z1."""
     return PARTS[_ON_BOARD.get(name, DEFAULT_PART)]
-
-
-def part_named(given: FpgaPart | str | None, machine: str) -> FpgaPart:
-    """A part, or that of a name; for None, that of the board after which the machine is named.
-
-    Raises:
-        PartError: an unknown name.
-    """
-    if isinstance(given, FpgaPart):
-        return given
-    if given is None:
-        return part_of_preset(machine)
-    if given not in PARTS:
-        raise PartError(f"part: name must be {one_of(given, PARTS)}")
-    return PARTS[given]

@@ -19,7 +19,7 @@ from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.model import Model
 from vdla.runtime.executor.operator_cycles import operator_cycles, operator_of
 from vdla.runtime.executor.plan import ProgramStep
-from vdla.runtime.studies.explore import Exploration
+from vdla.runtime.studies.exploration import Exploration
 from vdla.runtime.studies.frame_energy import ExplorationEnergy
 from vdla.runtime.studies.layer_energy import VerdictEnergy
 from vdla.runtime.studies.verdict import ExtensionVerdict

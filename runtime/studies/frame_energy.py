@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from vdla.runtime.studies.layer_cycles import kept_cost
@@ -29,15 +29,17 @@ class ExplorationEnergy:
         return {"coefficients": self.table.name, "source": self.table.source, "machines": rows}
 
 
-def frame_energy(layers: Sequence[EvaluatedLayer], swept: SweptMachine, table: EnergyTable) -> Picojoules | None:
-    """The estimate on a machine whose layers this process, or one with the same cache, has
-    measured; None where a layer is missing.
+def frame_energy(
+    layers: Sequence[EvaluatedLayer], swept: SweptMachine, table: EnergyTable, clock_mhz: float
+) -> Picojoules | None:
+    """The estimate on a machine at a clock whose layers this process, or one with the same cache,
+    has measured; None where a layer is missing.
     """
     from vdla.simulator.energy.estimate import NOTHING
 
-    total = NOTHING
+    total, clocked = NOTHING, replace(swept.config, clock_mhz=clock_mhz)
     for layer in layers:
-        energy = cost_energy(kept_cost(layer, swept.config, swept.sources), swept.config, table)
+        energy = cost_energy(kept_cost(layer, swept.config, swept.sources), clocked, table)
         if energy is None:
             return None
         total += energy.total * layer.count

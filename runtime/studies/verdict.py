@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
-from os import fspath
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, ClassVar
 
 from vdla.compiler import ir, te
@@ -20,7 +20,8 @@ from vdla.compiler.layer_programs import written_programs
 from vdla.compiler.operators.definitions import Definition
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
-from vdla.hardware.fpga.parts import FpgaPart, part_named
+from vdla.hardware.fpga.part_file import part_named
+from vdla.hardware.fpga.parts import FpgaPart
 from vdla.hardware.isa import PlugIn, PlugInStage
 from vdla.runtime.studies.added_area import AddedArea, added_area
 from vdla.runtime.studies.layer_accuracy import Accuracy, accuracy_of
@@ -192,7 +193,7 @@ def evaluate(
     trials: int = 0,
     seed: int = 0,
     workers: int | None = None,
-    part: FpgaPart | str | None = None,
+    part: FpgaPart | str | PathLike[str] | None = None,
     synthesise: bool = False,
     energy: TableSource | None = None,
     progress: Progress = lambda what, done, total: None,

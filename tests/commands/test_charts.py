@@ -42,7 +42,7 @@ from vdla.hardware.config import Config
 from vdla.runtime.diagnosis.layers import layer_operator
 from vdla.runtime.executor.profile import OperatorProfile
 from vdla.runtime.network.quantisation_report import LayerReport, QuantisationReport
-from vdla.runtime.studies.explore import Exploration
+from vdla.runtime.studies.exploration import Exploration
 from vdla.runtime.studies.report import Point, report_of
 from vdla.runtime.studies.verdict import ExtensionVerdict, evaluate
 from vdla.simulator.timing.timing import time_program

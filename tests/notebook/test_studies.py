@@ -15,7 +15,8 @@ from vdla.hardware.fpga.area import Usage
 from vdla.hardware.fpga.parts import PARTS
 from vdla.notebook.studies import MOST_POINTS
 from vdla.runtime.diagnosis.network_comparison import NetworkComparison
-from vdla.runtime.studies.explore import Exploration, ExploredMachine, MachineArea
+from vdla.runtime.studies.exploration import Exploration
+from vdla.runtime.studies.explored_machine import ExploredMachine, MachineArea
 from vdla.runtime.studies.verdict import ExtensionVerdict
 
 TINY = vdla.Config.preset("tiny")

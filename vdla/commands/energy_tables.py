@@ -18,7 +18,8 @@ from vdla.support.text_table import TextTable, text_table
 
 if TYPE_CHECKING:
     from vdla.runtime.studies.energy import NetworkEnergy
-    from vdla.runtime.studies.explore import Exploration, ExploredMachine
+    from vdla.runtime.studies.exploration import Exploration
+    from vdla.runtime.studies.explored_machine import ExploredMachine
     from vdla.runtime.studies.layer_energy import VerdictEnergy
     from vdla.simulator.energy import Energy, EnergyTable, Picojoules
 

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         {
             "--compiled": "compile the whole model without and with the extension",
             "--calibration FILE...": "samples for --accuracy or --compiled: .npy, or .npz of inputs by name",
-            "--part NAME": "the FPGA (default that of the preset's board)",
+            "--part NAME": "the FPGA, or FILE.json with yours (default that of the preset's board)",
             "--area": "synthesise, about a minute for each machine",
         },
     )

@@ -33,6 +33,10 @@ EXAMPLES = """\
   vdla explore --layers C2-C12 --sweep wgt_kib=64,256 dram.read_latency=20,60
   vdla explore --layers C5 --sweep block_out=8,16 extensions=none,int4.py
   vdla explore --layers C5 --energy 45nm     with energy, estimated
+  vdla explore --model resnet18 --max lut=0.8 --min fps=30 --energy 45nm \\
+      --objective fps_per_watt           within limits, by frames a joule
+  vdla explore --layers C5 --extension int4.py --sweep extensions=with,without
+  vdla explore --layers C5 --part mine.json --clock estimated
   vdla explore --preset zcu104 --sweep block_in=16,32,64 --html zcu104.html
 """
 
@@ -49,11 +53,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         {
-            "--part NAME": "the FPGA (default that of the preset's board)",
+            "--part NAME": "the FPGA, or FILE.json with yours (default that of the preset's board)",
             "--trials N": "measure N machines (default all)",
         },
     )
-    searches = "vdla.runtime.studies.explore:SEARCHES"
+    figures = "vdla.runtime.studies.figures:FIGURES"
+    options = {
+        "--max NAME=N...": "at most so much of a figure, as lut=0.8 latency_ms=20; shares of the part up to 1",
+        "--min NAME=N...": "at least so much of a figure, as fps=30",
+        "--objective NAME...": "what the front is of, beside resources: the first sorts (default fps)",
+    }
+    add_options(parser, options, figures)
+    text = "given: that of the preset (default); estimated: that of the longest path, synthesised"
+    add_options(parser, {"--clock NAME = given": text}, "vdla.runtime.studies.explored_machine:CLOCKS")
+    searches = "vdla.runtime.studies.sweep_task:SEARCHES"
     add_options(parser, {"--search NAME = exhaustive": "how they are chosen (exhaustive)"}, searches)
     add_options(
         parser,
@@ -80,7 +93,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Explore, then show and write."""
     from vdla.commands.explore_tables import show_exploration
-    from vdla.runtime.studies.explore import MachineMeasurer, explore
+    from vdla.runtime.studies.explore import explore
+    from vdla.runtime.studies.sweep_task import MachineMeasurer
 
     check_outputs("explore", arguments, "log", "html", "picture", "json")
     coefficients = chosen_coefficients(arguments)
@@ -103,11 +117,16 @@ def run(arguments: argparse.Namespace) -> int:
             trials=arguments.trials,
             search=arguments.search,
             seed=arguments.seed,
+            clock=arguments.clock,
+            most=bounds_of("--max", arguments.max),
+            least=bounds_of("--min", arguments.min),
+            objectives=arguments.objective or ("fps",),
             energy=coefficients,
             workers=workers,
             log=arguments.log,
             name=name,
             progress=shown,
+            synthesis=show,
         )
     write_study(arguments, exploration, lambda: show_exploration(exploration, arguments.all))
     return OK
@@ -123,6 +142,20 @@ def sweep_of(words: Sequence[str]) -> dict[str, list[Any]]:
         listed = text.split(",")
         values[name] = listed if name == "extensions" else [integer(f"--sweep: {name}", one) for one in listed]
     return values
+
+
+def bounds_of(option: str, words: Sequence[str]) -> dict[str, float]:
+    """The bound of each figure."""
+    bounds: dict[str, float] = {}
+    for word in words:
+        name, text = key_and_value(option, word)
+        if name in bounds:
+            raise CommandError(f"{option}: {name} must be given once, got it twice")
+        try:
+            bounds[name] = float(text)
+        except ValueError:
+            raise CommandError(f"{option}: {name} must be a number, got {text!r}") from None
+    return bounds
 
 
 def _fields() -> list[str]:

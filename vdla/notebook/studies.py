@@ -9,11 +9,11 @@ from vdla.charts.elements import html_legend, html_text
 from vdla.charts.fragment import html_folded, html_fragment, html_listing, shortened
 from vdla.commands import compiled_tables, energy_tables
 from vdla.commands.explore_page import exploration_picture
-from vdla.commands.explore_tables import columns_of, machine_cells, notes_of_exploration, reasons_against
+from vdla.commands.explore_tables import notes_of_exploration, reasons_against
 from vdla.commands.verdict_page import verdict_roofline
 from vdla.commands.verdict_tables import COLUMNS, layer_rows, network_rows, notes_of, reasons_of, title_of
 from vdla.runtime.studies.compiled_verdict import CompiledVerdict
-from vdla.runtime.studies.explore import Exploration
+from vdla.runtime.studies.exploration import Exploration
 from vdla.runtime.studies.verdict import ExtensionVerdict
 from vdla.support.text_table import TextTable
 
@@ -64,11 +64,12 @@ def compiled_verdict_html(verdict: CompiledVerdict) -> str:
 
 def exploration_html(exploration: Exploration) -> str:
     """The picture, the Pareto front, the reasons against other machines."""
+    front, *_ = exploration.tables()
     picture = len(exploration.measured) <= MOST_POINTS
     parts = [
         f"<ul>{html_text('li', *map(shortened, notes_of_exploration(exploration)))}</ul>",
         exploration_picture(exploration, alone=False) if picture else "",
-        html_listing(columns_of(exploration), map(machine_cells, exploration.front)),
+        html_listing(front.columns, front.rows),
     ]
     reasons = [(f"{count:,}", reason) for reason, count in reasons_against(exploration).most_common()]
     if reasons:

@@ -12,9 +12,11 @@ import pytest
 import vdla
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.parts import PARTS
-from vdla.runtime.studies.explore import Exploration, MachineMeasurer, explore, sweep_task
+from vdla.runtime.studies.exploration import Exploration
+from vdla.runtime.studies.explore import explore
 from vdla.runtime.studies.layers import layer_of
 from vdla.runtime.studies.sweep import ExploreError, machine_of, on_front
+from vdla.runtime.studies.sweep_task import MachineMeasurer, sweep_task
 from vdla.runtime.tune.workers import InlineWorkers
 
 TINY = Config.preset("tiny")

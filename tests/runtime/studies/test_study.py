@@ -15,7 +15,7 @@ from vdla.cli import main
 from vdla.networks.digits import digits
 from vdla.runtime.studies.compiled_verdict import CompiledVerdict, NetworkFigures, OperatorPlace, OperatorVerdict
 from vdla.runtime.studies.explanation import Explanation
-from vdla.runtime.studies.explore import Exploration
+from vdla.runtime.studies.exploration import Exploration
 from vdla.runtime.studies.study import DrawnStudy, Study
 from vdla.runtime.studies.verdict import ExtensionVerdict
 from vdla.support.text_table import TextTable, text_table
