@@ -22,6 +22,7 @@ from vdla.runtime.executor.plan import ProgramStep
 from vdla.runtime.studies.exploration import Exploration
 from vdla.runtime.studies.frame_energy import ExplorationEnergy
 from vdla.runtime.studies.layer_energy import VerdictEnergy
+from vdla.runtime.studies.step_energy import with_operations
 from vdla.runtime.studies.verdict import ExtensionVerdict
 from vdla.simulator.energy import Energy, EnergyError, EnergyTable, activity_of, energy_of, energy_table
 from vdla.simulator.energy.estimate import TableSource, summed_energy
@@ -61,6 +62,10 @@ class NetworkEnergy:
         rows = [{"operator": row.op, "name": row.name, **row.energy.to_dict()} for row in self.operators]
         return {"model": self.model, "machine": self.config.name, **self.total.to_dict(), "operators": rows}
 
+    def to_accelergy(self) -> str:
+        """A run in the form of Accelergy's files, as of an `Energy`."""
+        return self.total.to_accelergy()
+
 
 def network_energy(artifact: Artifact, coefficients: TableSource) -> NetworkEnergy | None:
     """The estimate of a compiled network; None where it has no program. Bodies of loops and
@@ -83,7 +88,8 @@ def program_energy(program: Program, coefficients: TableSource) -> Energy:
     """The estimate of a verified program; EnergyError for unknown coefficients."""
     table = energy_table(coefficients)
     cycles = time_program(program).total_cycles if table.static_mw else 0
-    return energy_of(activity_of(program).total, program.config, table, cycles)
+    counts = with_operations(activity_of(program).total, program.config)
+    return energy_of(counts, program.config, table, cycles)
 
 
 def _operators(program: Program, step: ProgramStep, table: EnergyTable) -> Iterator[OperatorEnergy]:
@@ -95,7 +101,7 @@ def _operators(program: Program, step: ProgramStep, table: EnergyTable) -> Itera
         cycles = operator_cycles(program, stats, step.lines) or ()
         shares = {number: one.cycles for number, one in enumerate(cycles)} or {0: stats.total_cycles}
     for number, operator in enumerate(step.placement.operators):
-        counts = activity.of(np.flatnonzero(owner == number))
+        counts = with_operations(activity.of(np.flatnonzero(owner == number)), program.config)
         yield OperatorEnergy(
             operator.op, operator.name, energy_of(counts, program.config, table, shares.get(number, 0))
         )

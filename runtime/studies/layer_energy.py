@@ -67,7 +67,8 @@ def cost_energy(cost: LayerCost | None, config: Config, table: EnergyTable) -> E
     """The estimate of a layer's program on a machine; None without one."""
     if cost is None:
         return None
+    from vdla.runtime.studies.step_energy import with_operations
     from vdla.simulator.energy import Action, MachineEvent, energy_of
 
     counts = {MachineEvent(part, Action(action), *bits): n for part, action, *bits, n in cost.events}
-    return energy_of(counts, config, table, cost.cycles)
+    return energy_of(with_operations(counts, config), config, table, cost.cycles)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 _PARTS = {
     "DRAM": ("dram",),
     "buffers": ("inp", "wgt", "scl", "uop", "acc", "out"),
-    "arithmetic": ("array", "accumulator", "requantiser"),
 }
-"""The columns of an estimate, beside its total."""
+_ARITHMETIC = "arithmetic"
+"""The columns of an estimate, beside its total; datapaths of extensions are arithmetic too."""
 
 
 def add_energy_argument(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,9 @@ def network_energy_table(energy: NetworkEnergy, name_width: int | None = None) -
         op, name = row.op.removeprefix("vdla."), row.name
         words = (op, name) if name_width is None else (shortened(op, 14), shortened(name, name_width))
         rows.append([*words, *_cells(row.energy)])
-    return text_table(_title(energy.table), ("operator", "name", *_PARTS, "estimated", "range"), rows, texts=2)
+    return text_table(
+        _title(energy.table), ("operator", "name", *_PARTS, _ARITHMETIC, "estimated", "range"), rows, texts=2
+    )
 
 
 def network_energy_notes(energy: NetworkEnergy) -> list[str]:
@@ -105,9 +107,12 @@ def show_energy(of: TextTable, lines: Iterable[str]) -> None:
 
 
 def _cells(energy: Energy) -> list[str]:
-    from vdla.simulator.energy.estimate import NOTHING
+    from vdla.simulator.energy.estimate import NOTHING, STATIC
 
-    parts = (sum((energy.parts.get(name, NOTHING) for name in names), NOTHING) for names in _PARTS.values())
+    memories = [name for names in _PARTS.values() for name in names]
+    computing = [name for name in energy.parts if name not in (*memories, STATIC)]
+    groups = (*_PARTS.values(), computing)
+    parts = (sum((energy.parts.get(name, NOTHING) for name in names), NOTHING) for names in groups)
     return [*map(_amount, parts), _amount(energy.total), _range(energy.total)]
 
 
@@ -134,6 +139,11 @@ def notes(coefficients: EnergyTable, energies: Sequence[Energy] = ()) -> Iterato
     if not coefficients.static_mw:
         left_out += ", and the power of an idle machine"
     yield f"not in these figures: {left_out}"
-    steps = {event.part for energy in energies for event in energy.unpriced if event.action is Action.STEP}
-    if steps:
-        yield f"nor what the datapaths of {', '.join(sorted(steps))} take, whose steps have no coefficient"
+    unpriced = {event for energy in energies for event in energy.unpriced}
+    steps = sorted({event.part for event in unpriced if event.action is Action.STEP})
+    priced = [name for name in steps if any(name in energy.parts for energy in energies)]
+    if priced:
+        counted = "additions, comparisons and multiplications of its expression"
+        yield f"of the datapath of {', '.join(priced)}: the {counted}; what else it does has no coefficient"
+    if others := [name for name in steps if name not in priced]:
+        yield f"nor what the datapaths of {', '.join(others)} take, whose steps have no coefficient"

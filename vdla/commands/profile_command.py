@@ -20,7 +20,7 @@ from vdla.commands.energy_tables import (
 from vdla.commands.files import require_folders, write_json
 from vdla.commands.machine_options import add_extension_argument
 from vdla.commands.model_inputs import add_input_arguments, read_model_inputs
-from vdla.commands.options import add_options
+from vdla.commands.options import add_options, refuse
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ EXAMPLES = """\
   vdla profile model.vdla                      on random inputs
   vdla profile model.vdla --input x.npy --html profile.html
   vdla profile model.vdla --trace trace.json   for ui.perfetto.dev
-  vdla profile model.vdla --energy 45nm        energy, estimated
+  vdla profile model.vdla --energy 45nm --accelergy net.yaml    energy, estimated
 """
 
 
@@ -46,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         {
+            "--accelergy FILE": "write the counts and energies to FILE as YAML of Accelergy",
             "--html FILE": "write a page with charts to FILE",
             "--trace FILE": "write a trace for ui.perfetto.dev",
             "--json": "write JSON to FILE, or to standard output in place of tables",
@@ -61,8 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.runtime.executor.model import Model
     from vdla.runtime.executor.profile import profile_of, write_network_trace
 
-    require_folders("profile", arguments, "html", "trace")
+    require_folders("profile", arguments, "accelergy", "html", "trace")
     coefficients = chosen_coefficients(arguments)
+    if coefficients is None:
+        refuse("profile", arguments, ("accelergy",), "without --energy")
     if arguments.random_inputs is None and not arguments.input and not arguments.image:
         arguments.random_inputs = 0
     artifact, options = Artifact.load(arguments.model), device_options("profile", arguments)
@@ -78,6 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
         from vdla.runtime.studies.energy import network_energy
 
         energy = network_energy(artifact, coefficients)
+        if energy is not None and arguments.accelergy:
+            write_text(arguments.accelergy, energy.to_accelergy())
     if write_json(arguments.json, profile.to_dict() | ({"energy": energy.to_dict()} if energy is not None else {})):
         return OK
     console = output()
@@ -87,7 +92,7 @@ def run(arguments: argparse.Namespace) -> int:
         console.print(line, soft_wrap=True)
     if energy is not None:
         show_energy(network_energy_table(energy, column_width(14)), network_energy_notes(energy))
-    for path in filter(None, (arguments.html, arguments.trace)):
+    for path in filter(None, (arguments.accelergy, arguments.html, arguments.trace)):
         console.print(f"wrote {path}", soft_wrap=True)
     return OK
 

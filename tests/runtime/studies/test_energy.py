@@ -16,10 +16,12 @@ from vdla.networks.digits_images import training_digits
 from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.studies.energy import network_energy, program_energy
 from vdla.runtime.studies.explore import explore
+from vdla.runtime.studies.layer_energy import cost_energy
 from vdla.runtime.studies.layers import layer_of
 from vdla.runtime.studies.verdict import evaluate
-from vdla.simulator.energy import Action, EnergyError, activity_of, energy_table
+from vdla.simulator.energy import Action, EnergyError, MachineEvent, activity_of, energy_table
 from vdla.simulator.energy.activity import summed
+from vdla.simulator.energy.coefficients import NM_45
 from vdla.simulator.energy.estimate import STATIC
 from vdla.simulator.energy.table import table_of
 from vdla.simulator.timing import time_program
@@ -102,7 +104,7 @@ def test_a_verdict_has_each_layer_before_and_with_the_faster_program(tmp_path: P
     assert json.loads(json.dumps(energy.to_dict()))["layers"][1]["layer"] == "pooled"
 
 
-def test_steps_of_the_extension_are_counted_without_a_price(tmp_path: Path) -> None:
+def test_steps_of_the_extension_have_the_price_of_their_operations(tmp_path: Path) -> None:
     path = tmp_path / "again.py"
     path.write_text(again())
     verdict = evaluate(path, [layer_of("dense", DENSE)], TINY, workers=0)
@@ -110,6 +112,22 @@ def test_steps_of_the_extension_are_counted_without_a_price(tmp_path: Path) -> N
     assert cost is not None
     steps = [count for part, action, *_, count in cost.events if (part, action) == ("again", Action.STEP.value)]
     assert steps == [6 * 2 * 2]  # rows, blocks of inputs and of outputs
+    energy = cost_energy(cost, verdict.after, energy_table("45nm"))
+    assert energy is not None
+    lanes, inputs = TINY.batch * TINY.block_out, TINY.block_in
+    operations = {event: count for event, count in energy.counts.items() if event.part == "again"}
+    tree = 16 + (inputs - 1).bit_length()
+    assert operations == {
+        MachineEvent("again", Action.STEP): 24,
+        MachineEvent("again", Action.MULTIPLY, 8, 8): 24 * lanes * inputs,
+        MachineEvent("again", Action.ADD, tree): 24 * lanes * (inputs - 1),
+    }
+    own = [NM_45.picojoules(event, TINY) for event in operations if event.action is not Action.STEP]
+    counts = [count for event, count in operations.items() if event.action is not Action.STEP]
+    assert energy.parts["again"].middle == pytest.approx(
+        sum(price[1] * count for price, count in zip(own, counts, strict=True) if price is not None)
+    )
+    assert [str(event) for event in energy.unpriced if event.part == "again"] == ["again step"]
 
 
 def test_outcomes_kept_in_files_have_the_same_counts(tmp_path: Path) -> None:
