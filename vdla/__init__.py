@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from vdla.runtime.grid.bank_conflicts import bank_conflicts
     from vdla.runtime.native.kernel import Kernel
     from vdla.runtime.network.quantise import quantise
+    from vdla.runtime.studies.compiled_verdict import evaluate_network
     from vdla.runtime.studies.energy import estimate_energy
+    from vdla.runtime.studies.explanation import explain
+    from vdla.runtime.studies.explore import explore
     from vdla.runtime.studies.verdict import evaluate
     from vdla.runtime.tune.grid_runs import tune_grid
     from vdla.runtime.tune.mapping import map_expression
@@ -80,6 +83,9 @@ __all__ = [
     "devices",
     "estimate_energy",
     "evaluate",
+    "evaluate_network",
+    "explain",
+    "explore",
     "extend",
     "graph",
     "grid",
@@ -140,6 +146,9 @@ _HOMES = {
     "default_schedule": "vdla.compiler.operators.cpu",
     "estimate_energy": "vdla.runtime.studies.energy",
     "evaluate": "vdla.runtime.studies.verdict",
+    "evaluate_network": "vdla.runtime.studies.compiled_verdict",
+    "explain": "vdla.runtime.studies.explanation",
+    "explore": "vdla.runtime.studies.explore",
     "extend": "vdla.compiler.extensions",
     "interpret": "vdla.compiler.interpret",
     "load": "vdla.runtime.executor.load",

@@ -16,6 +16,7 @@ from vdla.runtime.devices import ALIGNMENT, DEFAULT_BYTES, Device, DeviceError, 
 
 if TYPE_CHECKING:
     from vdla.runtime.devices.driver import Driver
+    from vdla.runtime.devices.switching import Switching, read_switching
     from vdla.runtime.diagnosis.comparison import compare
     from vdla.runtime.diagnosis.network_comparison import compare_network
     from vdla.runtime.remote.credentials import Credentials
@@ -32,10 +33,12 @@ _HOMES = {
     "Engine": "vdla.simulator.function",
     "Limits": "vdla.runtime.remote.limits",
     "RemoteServer": "vdla.runtime.remote.server",
+    "Switching": "vdla.runtime.devices.switching",
     "Times": "vdla.simulator.stats",
     "compare": "vdla.runtime.diagnosis.comparison",
     "compare_network": "vdla.runtime.diagnosis.network_comparison",
     "execute": "vdla.simulator.function",
+    "read_switching": "vdla.runtime.devices.switching",
     "require_verified": "vdla.simulator.verify",
     "time_program": "vdla.simulator.timing",
     "token_order": "vdla.simulator.function",
@@ -54,6 +57,7 @@ __all__ = [
     "Limits",
     "MemoryDevice",
     "RemoteServer",
+    "Switching",
     "Times",
     "compare",
     "compare_network",
@@ -61,6 +65,7 @@ __all__ = [
     "from_bytes",
     "initial_contents",
     "output_arrays",
+    "read_switching",
     "require_verified",
     "time_program",
     "to_bytes",

@@ -5,7 +5,16 @@ from vdla.compiler.extensions.behaviour import vanishes
 from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.extension import Extension
 from vdla.compiler.extensions.intrinsic import cpu_intrinsic, cpu_intrinsics, extension_intrinsic, machine_intrinsics
-from vdla.compiler.extensions.load import Declaration, Source, extend, extension_of, load_extension, program_of
+from vdla.compiler.extensions.load import (
+    Declaration,
+    Source,
+    extend,
+    extension_of,
+    load_extension,
+    program_of,
+    unit_with_stage,
+)
+from vdla.compiler.extensions.operations import StepOperation, step_operations
 from vdla.compiler.extensions.state import ExtensionError, LayerError, State
 
 __all__ = [
@@ -16,6 +25,7 @@ __all__ = [
     "LayerError",
     "Source",
     "State",
+    "StepOperation",
     "cpu_intrinsic",
     "cpu_intrinsics",
     "extend",
@@ -24,5 +34,7 @@ __all__ = [
     "load_extension",
     "machine_intrinsics",
     "program_of",
+    "step_operations",
+    "unit_with_stage",
     "vanishes",
 ]

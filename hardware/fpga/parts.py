@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["PARTS", "FpgaPart", "part_of_preset"]
+from vdla.support.errors import Error
+
+__all__ = ["PARTS", "FpgaPart", "PartError", "part_of_preset"]
+
+
+class PartError(Error, ValueError):
+    """An unknown part."""
 
 
 @dataclass(frozen=True, slots=True)
 class FpgaPart:
-    """An FPGA; `family` is the name of its architecture in Yosys."""
+    """An FPGA; `family` is the name of its architecture in Yosys. Its cells and nets are `speed`
+    times as fast as those of the family's slowest speed grade.
+    """
 
     name: str
     family: str
@@ -21,8 +29,9 @@ class FpgaPart:
     lut_memory: int
     ff: int
     dsp: int
-    bram36: int
+    bram36: float
     uram: int = 0
+    speed: float = 1.0
 
 
 PARTS = {
@@ -40,6 +49,9 @@ PARTS = {
         ),
     )
 }
+
+FAMILIES = ("xc7", "xcup")
+"""Architectures that have models of area and delay."""
 
 _ON_BOARD = {"ultra96": "zu3eg", "zcu104": "zu7ev", "kv260": "zu5ev"}
 DEFAULT_PART = "xc7z020"

@@ -31,6 +31,7 @@ from vdla.runtime.devices.rtl_activity import Counters, activity_counts, model_c
 from vdla.runtime.devices.rtl_buffers import buffer_contents
 from vdla.runtime.devices.rtl_build import BuildOptions, build_library
 from vdla.runtime.devices.rtl_library import UNIT_NUMBERS, EventLog, MemoryParameters, RtlMachine
+from vdla.runtime.devices.switching import SUFFIX as SAIF
 from vdla.simulator.energy import EventCounts
 from vdla.simulator.stats import RunStats, Times, macs_of
 from vdla.simulator.stats.times import UNKNOWN
@@ -72,11 +73,12 @@ class RtlModel:
 class RtlDevice(MemoryDevice):
     """A machine of the RTL, built when it is opened.
 
-    `waves` is a file for waveforms (FST); `assertions` ends a run at the first failed assertion of
-    the RTL; `stalls` seeds random back-pressure on every channel, which changes times but no
-    result; `start` seeds the registers and memories at power-up, which changes nothing that a
-    verified program can see, and needs `assertions`; `model` is a model to run in place of its own;
-    with `activity` the model counts events (`activity_counts`).
+    `waves` is a file for waveforms (FST), or for the switching of signals if it ends in `.saif`
+    (`vdla.devices.read_switching` reads it when the device is closed); `assertions` ends a run at
+    the first failed assertion of the RTL; `stalls` seeds random back-pressure on every channel,
+    which changes times but no result; `start` seeds the registers and memories at power-up, which
+    changes nothing that a verified program can see, and needs `assertions`; `model` is a model to
+    run in place of its own; with `activity` the model counts events (`activity_counts`).
     """
 
     name = "rtl"
@@ -102,7 +104,8 @@ class RtlDevice(MemoryDevice):
         self._stalls = None if stalls is None else _require_integer("seed of stalls", stalls, 0, _LAST_WORD)
         self._start = _require_start(start, assertions)
         self._waves = None if waves is None else _writable(waves)
-        options = BuildOptions(waves is not None, assertions, activity=activity)
+        saif = self._waves is not None and self._waves.suffix == SAIF
+        options = BuildOptions(waves is not None, assertions, activity=activity, saif=saif)
         self._model = model or RtlModel(build_library(config, options))
         self._power_up()
 

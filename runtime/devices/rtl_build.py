@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _HARNESS = Path(__file__).resolve().parent / "harness"
 _RUNTIME_SOURCES = ("verilated.cpp", "verilated_threads.cpp")
-_WAVE_SOURCES = ("verilated_fst_c.cpp",)
+_WAVE_SOURCES, _SAIF_SOURCES = ("verilated_fst_c.cpp",), ("verilated_saif_c.cpp",)
 _WAVE_HEADER = "zlib.h"
 _MEMORIES = _HARNESS / "memories.vlt"
 _ACTIVITY = _HARNESS / "activity"
@@ -56,32 +56,41 @@ _LINK = ("-shared", "-Wl,-Bsymbolic", "-pthread")
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """Features built into the model: waveform dumps; the RTL's assertions and a random start; the
-    folder of the RTL; counters of events beside the design.
+    """Features built into the model: waveform dumps, or with `saif` the switching of signals alone;
+    the RTL's assertions and a random start; the folder of the RTL; counters of events beside the
+    design.
     """
 
     waves: bool = False
     assertions: bool = False
     rtl: Path = FOLDER
     activity: bool = False
+    saif: bool = False
+
+    @property
+    def waveforms(self) -> bool:
+        """Whether whole waveforms are dumped."""
+        return self.waves and not self.saif
 
     @property
     def verilate(self) -> tuple[str, ...]:
         """Verilator's flags."""
         unknown = "unique" if self.assertions else "fast"  # registers without a value: seeded, or as is fastest
         checks = ("--assert" if self.assertions else "--no-assert", "--x-assign", unknown, "--x-initial", unknown)
-        return (*_VERILATE, *checks, *(("--trace-fst",) if self.waves else ()))
+        trace = "--trace-saif" if self.saif else "--trace-fst"
+        return (*_VERILATE, *checks, *((trace,) if self.waves else ()))
 
     @property
     def compile(self) -> tuple[str, ...]:
         """The compiler's flags."""
-        return (*_COMPILE, f"-DVM_TRACE={int(self.waves)}", f"-DVM_TRACE_FST={int(self.waves)}",
-                "-DVM_TRACE_VCD=0", "-DVM_TRACE_SAIF=0", *(("-DVDLA_WAVES",) if self.waves else ()))  # fmt: skip
+        defines = (*(("-DVDLA_WAVES",) if self.waves else ()), *(("-DVDLA_SAIF",) if self.saif else ()))
+        return (*_COMPILE, f"-DVM_TRACE={int(self.waves)}", f"-DVM_TRACE_FST={int(self.waveforms)}",
+                "-DVM_TRACE_VCD=0", f"-DVM_TRACE_SAIF={int(self.saif)}", *defines)  # fmt: skip
 
     @property
     def link(self) -> tuple[str, ...]:
         """The linker's libraries."""
-        return ("-lz",) if self.waves else ()
+        return ("-lz",) if self.waveforms else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +158,7 @@ def rtl_cache() -> Path:
 def build_library(config: Config, options: BuildOptions | None = None) -> Path:
     """The path of a configuration's shared library; builds it unless it is in the cache."""
     options = options or BuildOptions()
-    tools = find_tools(options.waves)
+    tools = find_tools(options.waveforms)
     from vdla.hardware.generate.build_hash import BUILD_BITS, build_hash
     from vdla.hardware.generate.svgen import render_nameless
 
@@ -245,7 +254,8 @@ class _BuildFolder:
         self._run("g++", [self.tools.compiler, *_LINK, *map(str, objects), "-o", str(target), *self.options.link])
 
     def _runtime(self) -> list[Path]:
-        names = _RUNTIME_SOURCES + (_WAVE_SOURCES if self.options.waves else ())
+        more = _SAIF_SOURCES if self.options.saif else _WAVE_SOURCES
+        names = _RUNTIME_SOURCES + (more if self.options.waves else ())
         return [self.tools.verilator_root / "include" / name for name in names]
 
     def _unit(self, kind: str, number: int, sources: Sequence[Path]) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from vdla.compiler.extensions import Source, extend
 from vdla.hardware.config import Config
 from vdla.runtime.executor.run_times import RunTimes, is_handover, run_times
 from vdla.runtime.studies.layers import EvaluateError
+from vdla.runtime.studies.study import Study, studied_machine
+from vdla.support.html_repr import shown_by
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +87,7 @@ class NetworkFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledVerdict:
+class CompiledVerdict(Study):
     """A network without and with an extension."""
 
     network: str
@@ -94,6 +96,16 @@ class CompiledVerdict:
     before: NetworkFigures
     after: NetworkFigures
     operators: tuple[OperatorVerdict, ...]
+
+    _repr_html_ = shown_by("studies", "compiled_verdict_html")
+    _makers: ClassVar[Mapping[str, str]] = {
+        "tables": "commands.compiled_tables:tables_of",
+        "notes": "commands.compiled_tables:notes_of",
+    }
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.extensions)
+        return f"<CompiledVerdict on {names}, {self.network} on {self.machine}: runs {len(self.used)} operators>"
 
     @property
     def used(self) -> tuple[OperatorVerdict, ...]:
@@ -122,7 +134,7 @@ class CompiledVerdict:
 def evaluate_network(
     source: Source,
     model: onnx.ModelProto | Graph | bytes | str | Path,
-    config: Config,
+    config: Config | str,
     *,
     beside: Sequence[Source] = (),
     calibration: Sequence[Arrays | NDArray[Any]] | None = None,
@@ -130,7 +142,8 @@ def evaluate_network(
 ) -> CompiledVerdict:
     """The verdict on an extension in a network, which is compiled for both machines.
 
-    `config` may have extensions already, those of `beside`. A float model is quantised with
+    `config` is a machine or the name of a preset; it may have extensions already, those of
+    `beside`. A float model is quantised with
     `calibration`, or with random data, which change no cycles but those of values that are equal.
 
     Raises:
@@ -140,6 +153,7 @@ def evaluate_network(
     """
     from vdla.runtime.network.compile_network import compile_network
 
+    config = studied_machine(config)
     after = extend(config, source)
     plain = {plug_in.name for plug_in in config.extensions}
     stages = [after.stage.name] if after.stage is not None and after.stage != config.stage else []

@@ -7,9 +7,8 @@ chosen afterwards (`vdla.simulator.energy`). The CPU beside the machine is in no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -20,25 +19,14 @@ from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.model import Model
 from vdla.runtime.executor.operator_cycles import operator_cycles, operator_of
 from vdla.runtime.executor.plan import ProgramStep
-from vdla.runtime.studies.explore import Exploration, ExploredMachine
-from vdla.runtime.studies.layer_cycles import kept_cost
-from vdla.runtime.studies.measure import LayerCost
-from vdla.runtime.studies.sweep import machine_of
+from vdla.runtime.studies.exploration import Exploration
+from vdla.runtime.studies.frame_energy import ExplorationEnergy
+from vdla.runtime.studies.layer_energy import VerdictEnergy
+from vdla.runtime.studies.step_energy import with_operations
 from vdla.runtime.studies.verdict import ExtensionVerdict
-from vdla.simulator.energy import (
-    Action,
-    Energy,
-    EnergyError,
-    EnergyTable,
-    MachineEvent,
-    activity_of,
-    energy_of,
-    energy_table,
-)
-from vdla.simulator.energy.estimate import Picojoules, summed_energy
+from vdla.simulator.energy import Energy, EnergyError, EnergyTable, activity_of, energy_of, energy_table
+from vdla.simulator.energy.estimate import TableSource, summed_energy
 from vdla.simulator.timing import time_program
-
-Coefficients = str | PathLike[str] | EnergyTable
 
 # --- compiled networks ----------------------------------------------------------------------------
 
@@ -74,8 +62,12 @@ class NetworkEnergy:
         rows = [{"operator": row.op, "name": row.name, **row.energy.to_dict()} for row in self.operators]
         return {"model": self.model, "machine": self.config.name, **self.total.to_dict(), "operators": rows}
 
+    def to_accelergy(self) -> str:
+        """A run in the form of Accelergy's files, as of an `Energy`."""
+        return self.total.to_accelergy()
 
-def network_energy(artifact: Artifact, coefficients: Coefficients) -> NetworkEnergy | None:
+
+def network_energy(artifact: Artifact, coefficients: TableSource) -> NetworkEnergy | None:
     """The estimate of a compiled network; None where it has no program. Bodies of loops and
     conditions are left out, since data decides how often they run.
 
@@ -92,11 +84,12 @@ def network_energy(artifact: Artifact, coefficients: Coefficients) -> NetworkEne
     return NetworkEnergy(artifact.plan.name, config, table, tuple(rows))
 
 
-def program_energy(program: Program, coefficients: Coefficients) -> Energy:
+def program_energy(program: Program, coefficients: TableSource) -> Energy:
     """The estimate of a verified program; EnergyError for unknown coefficients."""
     table = energy_table(coefficients)
     cycles = time_program(program).total_cycles if table.static_mw else 0
-    return energy_of(activity_of(program).total, program.config, table, cycles)
+    counts = with_operations(activity_of(program).total, program.config)
+    return energy_of(counts, program.config, table, cycles)
 
 
 def _operators(program: Program, step: ProgramStep, table: EnergyTable) -> Iterator[OperatorEnergy]:
@@ -108,7 +101,7 @@ def _operators(program: Program, step: ProgramStep, table: EnergyTable) -> Itera
         cycles = operator_cycles(program, stats, step.lines) or ()
         shares = {number: one.cycles for number, one in enumerate(cycles)} or {0: stats.total_cycles}
     for number, operator in enumerate(step.placement.operators):
-        counts = activity.of(np.flatnonzero(owner == number))
+        counts = with_operations(activity.of(np.flatnonzero(owner == number)), program.config)
         yield OperatorEnergy(
             operator.op, operator.name, energy_of(counts, program.config, table, shares.get(number, 0))
         )
@@ -126,120 +119,11 @@ def _owners(program: Program, step: ProgramStep) -> np.ndarray[Any, Any]:
     return filled
 
 
-# --- verdicts -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class LayerEnergy:
-    """A layer before, and after with the program that is faster; None where there is no program."""
-
-    name: str
-    count: int
-    before: Energy | None
-    after: Energy | None
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictEnergy:
-    """The estimates of all layers of a verdict; sums are over those that both machines run."""
-
-    table: EnergyTable
-    layers: tuple[LayerEnergy, ...]
-
-    def total(self, after: bool) -> Picojoules:
-        """Of all compared layers, each times its count."""
-        both = [row for row in self.layers if row.before is not None and row.after is not None]
-        chosen = ((row.after if after else row.before, row.count) for row in both)
-        return sum((energy.total * count for energy, count in chosen if energy is not None), Picojoules(0, 0, 0))
-
-    def __repr__(self) -> str:
-        return f"<VerdictEnergy: {self.total(after=False)} before, {self.total(after=True)} after, {self.table.name}>"
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-compatible values; null where a machine has no program."""
-        return {
-            "coefficients": self.table.name,
-            "source": self.table.source,
-            "before": self.total(after=False).to_dict(),
-            "after": self.total(after=True).to_dict(),
-            "layers": [
-                {
-                    "layer": row.name,
-                    "count": row.count,
-                    "before": None if row.before is None else row.before.to_dict(),
-                    "after": None if row.after is None else row.after.to_dict(),
-                }
-                for row in self.layers
-            ],
-        }
-
-
-def verdict_energy(verdict: ExtensionVerdict, coefficients: Coefficients) -> VerdictEnergy:
-    """The estimates of a verdict; the steps of extensions have no price. EnergyError for unknown
-    coefficients.
-    """
-    table = energy_table(coefficients)
-    rows = [
-        LayerEnergy(
-            layer.name,
-            layer.count,
-            _of_cost(layer.before.cost, verdict.before, table),
-            _of_cost(layer.chosen, verdict.after if layer.helps else verdict.before, table),
-        )
-        for layer in verdict.layers
-    ]
-    return VerdictEnergy(table, tuple(rows))
-
-
-def _of_cost(cost: LayerCost | None, config: Config, table: EnergyTable) -> Energy | None:
-    if cost is None:
-        return None
-    counts = {MachineEvent(part, Action(action), *bits): n for part, action, *bits, n in cost.events}
-    return energy_of(counts, config, table, cost.cycles)
-
-
-# --- sweeps ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ExplorationEnergy:
-    """The estimates of a frame on the machines that were measured, by their places in the sweep."""
-
-    table: EnergyTable
-    machines: Mapping[int, Picojoules]
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON-compatible values, the machines by their places in the sweep."""
-        rows = {str(at): energy.to_dict() for at, energy in self.machines.items()}
-        return {"coefficients": self.table.name, "source": self.table.source, "machines": rows}
-
-
-def exploration_energy(exploration: Exploration, coefficients: Coefficients) -> ExplorationEnergy:
-    """The estimates of the machines of a sweep whose layers this process, or one with the same
-    cache, has measured. EnergyError for unknown coefficients.
-    """
-    table = energy_table(coefficients)
-    energies = {at: _of_machine(exploration, machine, table) for at, machine in enumerate(exploration.machines)}
-    return ExplorationEnergy(table, {at: energy for at, energy in energies.items() if energy is not None})
-
-
-def _of_machine(exploration: Exploration, machine: ExploredMachine, table: EnergyTable) -> Picojoules | None:
-    if machine.cycles is None:
-        return None
-    swept, total = machine_of(exploration.base, exploration.sources, machine.point), Picojoules(0, 0, 0)
-    for layer in exploration.layers:
-        energy = _of_cost(kept_cost(layer, swept.config, swept.sources), swept.config, table)
-        if energy is None:
-            return None
-        total += energy.total * layer.count
-    return total
-
-
 # --- any of them ----------------------------------------------------------------------------------
 
 
 def estimate_energy(
-    what: Program | Model | Artifact | ExtensionVerdict | Exploration, coefficients: Coefficients
+    what: Program | Model | Artifact | ExtensionVerdict | Exploration, coefficients: TableSource
 ) -> Energy | NetworkEnergy | VerdictEnergy | ExplorationEnergy | None:
     """The estimated energy of a program, a compiled network, a verdict or an exploration.
 
@@ -257,8 +141,8 @@ def estimate_energy(
         case Artifact():
             return network_energy(what, coefficients)
         case ExtensionVerdict():
-            return verdict_energy(what, coefficients)
+            return what.energy_by(coefficients)
         case Exploration():
-            return exploration_energy(what, coefficients)
+            return what.energy_by(coefficients)
     kinds = "a program, a model, a verdict or an exploration"
     raise EnergyError(f"estimate_energy: what must be {kinds}, got {type(what).__name__}")

@@ -1,274 +1,172 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explorations: the machines of a sweep, what they cost on a part, how fast they run all layers.
 
-A sweep is a space of the tuner, so it has the tuner's log, workers and searches: points are
-machines, costs the cycles of all layers. The space excludes machines that cannot be built.
+A sweep is a space of the tuner, so it has the tuner's log, workers and searches. The space excludes
+machines that cannot be built, and those that are outside a limit whatever their cycles are.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vdla.compiler.tune import Built, Point, Space, TuningTask, Value
+from vdla.compiler import te
+from vdla.compiler.operators.definitions import Definition
+from vdla.compiler.tune import Point, Space, Value
 from vdla.compiler.tune.searches import new_search
-from vdla.compiler.tune.space import Ints
 from vdla.hardware.config import Config
-from vdla.hardware.fpga.area import LIMITED, Usage, cached_area
-from vdla.hardware.fpga.area_model import estimated_usage
+from vdla.hardware.fpga.part_file import part_named
 from vdla.hardware.fpga.parts import FpgaPart
-from vdla.runtime.studies.layer_cycles import layer_cycles, toolkit_digest, types_of
-from vdla.runtime.studies.layers import EvaluatedLayer, steps_of
-from vdla.runtime.studies.sweep import ExploreError, Objectives, knobs_of, machine_of, on_front
+from vdla.runtime.studies.exploration import Exploration
+from vdla.runtime.studies.explored_machine import CLOCKS, ESTIMATED, GIVEN, ExploredMachine, area_on, excess
+from vdla.runtime.studies.figures import Limit, check_objectives, limits_of
+from vdla.runtime.studies.frame_energy import frame_energy
+from vdla.runtime.studies.layers import EvaluatedLayer, given_layers
+from vdla.runtime.studies.study import studied_machine
+from vdla.runtime.studies.sweep import ExploreError, knobs_of, machine_of
+from vdla.runtime.studies.sweep_task import SEARCHES, MachineMeasurer, sweep_task
 from vdla.runtime.tune.log import TaskRun, TuningLog
-from vdla.runtime.tune.trial import Trial, TuningError
+from vdla.runtime.tune.trial import Trial
 from vdla.runtime.tune.tune import TuningProgress, tune
-from vdla.runtime.tune.workers import Workers
+from vdla.runtime.tune.workers import InlineWorkers, Workers
+from vdla.simulator.energy import EnergyTable, energy_table
 from vdla.support.errors import Error
-from vdla.support.html_repr import shown_by
+from vdla.support.progress import Progress
 
-_FEATURES = ("steps over the peak rate",)
+if TYPE_CHECKING:
+    from vdla.simulator.energy.estimate import TableSource
 
 
-@dataclass(frozen=True, eq=False)
-class SweepTask:
-    """Layers on the machines of a space; `sources` are the extensions of `base`."""
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """What a machine of a sweep is judged by."""
 
-    name: str
     base: Config
-    sources: tuple[str, ...]
-    layers: tuple[EvaluatedLayer, ...]
-    space: Space
-    feature_names: tuple[str, ...] = _FEATURES
-
-    @property
-    def key(self) -> str:
-        """A hash of layers, machine, knobs and the toolkit."""
-        types = types_of(self.base)
-        layers = [
-            [layer.name, layer.count, str(layer.expression(types)), str(layer.plain_expression(types))]
-            for layer in self.layers
-        ]
-        machine = {name: value for name, value in self.base.to_dict().items() if name != "name"}
-        content = [layers, machine, list(map(str, self.space.knobs)), toolkit_digest()]
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-
-    def cycles(self, point: Point) -> float:
-        """The cycles of all layers on a machine, each times its count in the network.
-
-        Raises:
-            Error: the machine cannot run a layer.
-        """
-        machine = machine_of(self.base, self.sources, point)
-        return sum(layer.count * layer_cycles(layer, machine.config, machine.sources) for layer in self.layers)
-
-    def of_log(self, point: Point) -> Point:
-        """As `TuningTask`; the key has the knobs, so it is one of the space."""
-        return point
-
-    def build(self, point: Point) -> Built:
-        """As `TuningTask`; a machine is not a program."""
-        raise ExploreError(f"explore {self.name}: a point must be measured by MachineMeasurer, got {dict(point)}")
-
-    draft = build
-
-    def overhead(self, point: Point) -> float:
-        """As `TuningTask`; nothing."""
-        return 0.0
-
-    def estimate(self, indices: Ints) -> NDArray[np.float64]:
-        """Steps at the peak rate of each machine."""
-        total = sum(layer.count * steps_of(layer.expression(types_of(self.base))) for layer in self.layers)
-        return np.array([total / self._rate(self.space.point(int(index))) for index in indices])
-
-    def _rate(self, point: Point) -> int:
-        return machine_of(self.base, self.sources, point).config.macs_per_cycle
-
-    def features(self, indices: Ints) -> NDArray[np.float32]:
-        """[point, feature]."""
-        return self.estimate(indices)[:, None].astype(np.float32)
-
-
-@dataclass(frozen=True, slots=True)
-class MachineMeasurer:
-    """Measures points of sweeps on the simulator; as `Measurer`."""
-
-    unit: str = "cycles"
-    most_workers: int | None = None
-
-    def missing(self, task: TuningTask) -> str:
-        """Nothing: the simulator is every machine."""
-        return ""
-
-    def measure(self, task: TuningTask, point: Point) -> float:
-        """The cycles of all layers."""
-        if not isinstance(task, SweepTask):
-            raise TuningError(f"tune {task.name}: task must be a sweep, got {task!r}")
-        return task.cycles(point)
-
-
-def sweep_task(
-    base: Config, sources: Sequence[str], layers: Sequence[EvaluatedLayer], space: Space, name: str
-) -> SweepTask:
-    """The task of a sweep."""
-    return SweepTask(name=name, base=base, sources=tuple(sources), layers=tuple(layers), space=space)
-
-
-SEARCHES = ("exhaustive", "random", "estimate", "genetic")
-"""Searches that need no cost model."""
-
-
-@dataclass(frozen=True, slots=True)
-class MachineArea:
-    """What a machine takes of a part: synthesised in an earlier run, or by the model. It is not
-    `complete` without what the machine's extensions add, which the model does not know.
-    """
-
-    usage: Usage
-    synthesised: bool
-    clock_mhz: float
-    complete: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ExploredMachine:
-    """A machine of a sweep; without cycles it was rejected, for a reason, or not tried."""
-
-    point: Point
-    area: MachineArea | None
-    cycles: float | None = None
-    reason: str = ""
-
-    @property
-    def frames_per_second(self) -> float:
-        """Runs of all layers a second, at the clock that the machine is estimated to hold."""
-        return 0.0 if self.area is None or not self.cycles else self.area.clock_mhz * 1e6 / self.cycles
-
-    @property
-    def objectives(self) -> Objectives:
-        """Seconds, and resources of the part; a machine whose area is not complete beats none of
-        those whose area is.
-        """
-        assert self.area is not None and self.cycles is not None
-        used = self.area.usage
-        partial = not self.area.complete
-        return (1 / self.frames_per_second, used.lut, used.dsp, used.bram36, used.uram, partial)
-
-
-@dataclass(frozen=True)
-class Exploration:
-    """All machines of a sweep in its order; `sources` are the extensions of `base`."""
-
-    name: str
-    base: Config
+    sources: Sequence[str]
+    layers: Sequence[EvaluatedLayer]
     part: FpgaPart
-    machines: tuple[ExploredMachine, ...]
-    layers: tuple[EvaluatedLayer, ...] = ()
-    sources: tuple[str, ...] = ()
+    limits: Sequence[Limit]
+    clock: str
+    coefficients: EnergyTable | None
+    progress: Progress
 
-    _repr_html_ = shown_by("studies", "exploration_html")
+    def placed(self, point: Point) -> ExploredMachine:
+        """A machine with its area, or why it cannot be."""
+        try:
+            config = machine_of(self.base, self.sources, point).config
+        except Error as error:
+            return ExploredMachine(point, None, reason=str(error))
+        return self._limited(ExploredMachine(point, area_on(config, self.part, self.clock)), last=False)
 
-    def __repr__(self) -> str:
-        return f"<Exploration of {self.name} on {self.part.name}: {len(self.machines)} machines>"
+    def timed(self, machine: ExploredMachine, trial: Trial | None) -> ExploredMachine:
+        """A machine with its cycles, and with the clock and the energy of a frame that were asked
+        for.
+        """
+        if trial is None:
+            return machine
+        if not trial.ok or machine.area is None:
+            return replace(machine, reason=trial.error)
+        swept, area = machine_of(self.base, self.sources, machine.point), machine.area
+        if self.clock == ESTIMATED and not area.synthesised:
+            area = area_on(swept.config, self.part, self.clock, self.progress)
+        table, energy = self.coefficients, None
+        if table is not None:
+            energy = frame_energy(self.layers, swept, table, area.clock_mhz)
+        return self._limited(replace(machine, area=area, cycles=trial.cost, energy=energy), last=True)
 
-    @cached_property
-    def measured(self) -> list[ExploredMachine]:
-        """Those with cycles, the fastest first."""
-        machines = [machine for machine in self.machines if machine.cycles is not None]
-        return sorted(machines, key=lambda machine: -machine.frames_per_second)
-
-    @cached_property
-    def front(self) -> list[ExploredMachine]:
-        """Those that no other one beats, the fastest first."""
-        best = on_front([machine.objectives for machine in self.measured])
-        return [machine for machine, keep in zip(self.measured, best, strict=True) if keep]
-
-    @property
-    def rejected(self) -> list[ExploredMachine]:
-        """Those that cannot be, with their reasons."""
-        return [machine for machine in self.machines if machine.reason]
+    def _limited(self, machine: ExploredMachine, last: bool) -> ExploredMachine:
+        """A machine with what is against it; the clock and more of its resources may come later."""
+        assert machine.area is not None
+        reasons = list(excess(machine.area.usage, self.part))
+        final = last or self.clock == GIVEN or machine.area.synthesised
+        reasons += [reason for limit in self.limits if (reason := limit.against(machine, final))]
+        return replace(machine, reason="; ".join(reasons))
 
 
 def explore(
-    base: Config,
-    layers: Sequence[EvaluatedLayer],
-    values: Mapping[str, Sequence[Value]],
-    part: FpgaPart,
-    workers: Workers,
+    layers: Sequence[EvaluatedLayer | Definition | te.Tensor | str],
+    config: Config | str,
+    sweep: Mapping[str, Sequence[Value]],
     *,
-    log: str | Path,
-    sources: Sequence[str] = (),
+    part: FpgaPart | str | PathLike[str] | None = None,
+    beside: Sequence[str] = (),
     trials: int | None = None,
     search: str = SEARCHES[0],
     seed: int = 0,
+    clock: str = GIVEN,
+    most: Mapping[str, float] | None = None,
+    least: Mapping[str, float] | None = None,
+    objectives: Sequence[str] = ("fps",),
+    energy: TableSource | None = None,
+    workers: Workers | None = None,
+    log: str | Path | None = None,
     name: str = "layers",
-    show: Callable[[TuningProgress], None] = lambda progress: None,
+    progress: Callable[[TuningProgress], None] = lambda progress: None,
+    synthesis: Progress = lambda what, done, total: None,
 ) -> Exploration:
-    """The machines that `values` makes of `base`, and the cycles of up to `trials` of them.
+    """The machines that the values of `sweep` make of a machine, and the cycles of up to `trials`.
 
-    `sources` are the extensions of `base`. Machines that the log has are not measured again.
+    `layers` are as `vdla.evaluate` takes them, `config` is a machine or the name of a preset, whose
+    extensions are the files `beside`. Areas are those on `part`, by default that of the preset's
+    board. With the `clock` "estimated", machines have that of their longest path, for which those
+    that are measured are synthesised, a minute each. No figure may be over `most` or below `least`;
+    resources up to 1 are shares of the part. The front is that of `objectives`, names of figures,
+    and of resources. `energy` is estimated by these coefficients. Machines that the log has are not
+    measured again; others are measured by `workers`, by default in this process.
 
     Raises:
-        ExploreError: an unknown field or search, or no machine that can be built.
+        ExploreError: an unknown field, search, clock or figure, or no machine that can be built.
+        EvaluateError: no layers. PartError, EnergyError: an unknown part, unknown coefficients.
         TuningError: the log cannot be used.
     """
+    base, chosen = studied_machine(config), given_layers(layers)
+    on, table = part_named(part, base.name), None if energy is None else energy_table(energy)
+    if not chosen:
+        raise ExploreError("explore: layers must be at least one, got none")
     if search not in SEARCHES:
         raise ExploreError(f"explore: search must be one of {', '.join(SEARCHES)}, got {search}")
-    whole = Space(f"{name} on {base.name}", knobs_of(values))
-    points = [_placed(base, sources, part, whole.point(code)) for code in range(whole.combinations)]
+    if clock not in CLOCKS:
+        raise ExploreError(f"explore: clock must be one of {', '.join(CLOCKS)}, got {clock}")
+    check_objectives(objectives, table is not None)
+    whole = Space(f"{name} on {base.name}", knobs_of(sweep, beside))
+    judge = _Judge(
+        base=base,
+        sources=beside,
+        layers=chosen,
+        part=on,
+        limits=limits_of(most or {}, least or {}, on, table is not None),
+        clock=clock,
+        coefficients=table,
+        progress=synthesis,
+    )
+    points = [judge.placed(whole.point(code)) for code in range(whole.combinations)]
     legal = [code for code, machine in enumerate(points) if not machine.reason]
     if not legal:
-        raise ExploreError(f"explore: a machine of the sweep must fit {part.name}, got none; {points[0].reason}")
+        raise ExploreError(f"explore: a machine of the sweep must fit {on.name}, got none; {points[0].reason}")
     space = Space(whole.name, whole.knobs, np.array(legal, np.int64))
-    task = sweep_task(base, sources, layers, space, name)
+    task = sweep_task(base, beside, chosen, space, name)
     run = TaskRun(task.key, name, f"{base.name} {base.fingerprint}", space.name, search, seed)
-    with TuningLog(log) as opened:
-        count = space.size if trials is None else trials
-        report = tune(task, new_search(search, task, seed), run, workers, trials=count, log=opened, show=show)
+    count = space.size if trials is None else trials
+    measure = partial(tune, task, new_search(search, task, seed), run, workers or InlineWorkers(MachineMeasurer()))
+    with nullcontext() if log is None else TuningLog(log) as opened:
+        report = measure(trials=count, log=opened, show=progress)
     trial_of = {legal[space.index(trial.point)]: trial for trial in report.trials}
-    machines = [_timed(machine, trial_of.get(code)) for code, machine in enumerate(points)]
-    return Exploration(name, base, part, tuple(machines), tuple(layers), tuple(sources))
-
-
-def _placed(base: Config, sources: Sequence[str], part: FpgaPart, point: Point) -> ExploredMachine:
-    """A machine with its area, or why it cannot be."""
-    try:
-        config = machine_of(base, sources, point).config
-    except Error as error:
-        return ExploredMachine(point, None, reason=str(error))
-    area = area_on(config, part)
-    return ExploredMachine(point, area, reason="; ".join(_excess(area.usage, part)))
-
-
-def area_on(config: Config, part: FpgaPart) -> MachineArea:
-    """Known from synthesis, with the clock of its longest path; else by the model."""
-    try:
-        known = cached_area(config, part)
-    except Error:  # no Yosys, or an extension without a datapath
-        known = None
-    if known is None:
-        complete = not config.extensions and config.stage is None
-        return MachineArea(estimated_usage(config, part), False, config.clock_mhz, complete)
-    path_ns = known.longest.estimate_ns
-    return MachineArea(known.total, True, min(config.clock_mhz, 1000 / path_ns if path_ns else config.clock_mhz))
-
-
-def _excess(usage: Usage, part: FpgaPart) -> Iterator[str]:
-    for resource in LIMITED:
-        used, available = getattr(usage, resource), getattr(part, resource)
-        if used > available:
-            yield f"{part.name} has {available:,} {resource}, needed are {used:,g}"
-
-
-def _timed(machine: ExploredMachine, trial: Trial | None) -> ExploredMachine:
-    if trial is None:
-        return machine
-    cycles = trial.cost if trial.ok else None
-    return ExploredMachine(machine.point, machine.area, cycles, trial.error)
+    machines = [judge.timed(machine, trial_of.get(code)) for code, machine in enumerate(points)]
+    return Exploration(
+        name=name,
+        base=base,
+        part=on,
+        machines=tuple(machines),
+        layers=tuple(chosen),
+        sources=tuple(beside),
+        objectives=tuple(objectives),
+        clock=clock,
+        coefficients=table,
+    )

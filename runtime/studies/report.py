@@ -101,7 +101,7 @@ def network_point(verdict: ExtensionVerdict, after: bool) -> Point | None:
 def report_of(verdict: ExtensionVerdict) -> dict[str, Any]:
     """The document; figures that do not exist are null."""
     before, after = verdict.before, verdict.after
-    return {
+    document = {
         "extensions": [plug_in.label for plug_in in verdict.added],
         "machine": before.name,
         "fingerprints": {"before": before.fingerprint, "after": after.fingerprint},
@@ -120,6 +120,7 @@ def report_of(verdict: ExtensionVerdict) -> dict[str, Any]:
         "accuracy": None if verdict.network is None else asdict(verdict.network),
         "layers": [_layer(verdict, layer) for layer in verdict.layers],
     }
+    return document | ({} if verdict.energy is None else {"energy": verdict.energy.to_dict()})
 
 
 def _network(verdict: ExtensionVerdict, after: bool) -> dict[str, Any] | None:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sweeps: the fields of a machine that vary, and the machine of each combination of values.
 
-A field of the DRAM is `dram.NAME`; `extensions` takes files joined by `+`, or `none`.
+A field of the DRAM is `dram.NAME`; `extensions` takes files joined by `+`, which come beside the
+extensions of the base, `none` or `with` for these alone, and `without` for none at all.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def _dominates(one: Objectives, other: Objectives) -> bool:
     return one != other and all(a <= b for a, b in zip(one, other, strict=True))
 
 
-EXTENSIONS, NONE = "extensions", "none"
+EXTENSIONS, NONE, WITH, WITHOUT = "extensions", "none", "with", "without"
 _DRAM = "dram."
 _FIXED = ("name", "dram", "clock_mhz", "extensions", "stage")  # what is not an integer field of a machine
 MOST = 100_000
@@ -47,13 +48,18 @@ def swept_fields() -> list[str]:
     return [*names, *(f"{_DRAM}{field.name}" for field in fields(Dram)), EXTENSIONS]
 
 
-def knobs_of(values: Mapping[str, Sequence[Value]]) -> tuple[Knob, ...]:
-    """The knobs of a sweep; ExploreError for an unknown field, none at all, or too many."""
+def knobs_of(values: Mapping[str, Sequence[Value]], sources: Sequence[str] = ()) -> tuple[Knob, ...]:
+    """The knobs of a sweep of a base with some extensions; ExploreError for an unknown field, none
+    at all, or too many.
+    """
     known, combinations = swept_fields(), 1
     for name, listed in values.items():
         if name not in known:
             raise ExploreError(f"explore: field must be {one_of(name, known)}")
         combinations *= len(listed)
+    word = next((str(word) for word in values.get(EXTENSIONS, ()) if word in (WITH, WITHOUT)), None)
+    if word is not None and not sources:
+        raise ExploreError(f"explore: extensions={word} must have extensions of the machine (--extension), got none")
     if not values:
         raise ExploreError("explore: sweep must have a field, got none")
     if combinations > MOST:
@@ -78,6 +84,7 @@ def machine_of(base: Config, sources: Sequence[str], point: Point) -> SweptMachi
     values: dict[str, Any] = {name: value for name, value in point.items() if "." not in name and name != EXTENSIONS}
     dram: dict[str, Any] = {name[len(_DRAM) :]: value for name, value in point.items() if name.startswith(_DRAM)}
     files = str(point.get(EXTENSIONS, NONE))
-    every = (*sources, *(() if files == NONE else files.split("+")))
+    given = () if files == WITHOUT else sources
+    every = (*given, *(() if files in (NONE, WITH, WITHOUT) else files.split("+")))
     plain = replace(base.plain, **values, dram=replace(base.dram, **dram))
     return SweptMachine(extend(plain, *every), tuple(every))

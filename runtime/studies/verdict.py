@@ -7,12 +7,12 @@ so that no verdict counts a use that slows a layer down.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
-from os import fspath
-from typing import TYPE_CHECKING
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, ClassVar
 
 from vdla.compiler import ir, te
 from vdla.compiler.extensions import Extension, Source, extend, extension_of
@@ -20,11 +20,13 @@ from vdla.compiler.layer_programs import written_programs
 from vdla.compiler.operators.definitions import Definition
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
-from vdla.hardware.fpga.parts import FpgaPart, part_of_preset
+from vdla.hardware.fpga.part_file import part_named
+from vdla.hardware.fpga.parts import FpgaPart
 from vdla.hardware.isa import PlugIn, PlugInStage
 from vdla.runtime.studies.added_area import AddedArea, added_area
 from vdla.runtime.studies.layer_accuracy import Accuracy, accuracy_of
 from vdla.runtime.studies.layer_cycles import keep, kept, read_types, stages_of, types_of
+from vdla.runtime.studies.layer_energy import LayerEnergy, VerdictEnergy, cost_energy
 from vdla.runtime.studies.layers import (
     EvaluatedLayer,
     EvaluateError,
@@ -36,12 +38,15 @@ from vdla.runtime.studies.layers import (
     terms_of,
 )
 from vdla.runtime.studies.measure import LayerCost, LayerOutcome, MeasureJob, measured
+from vdla.runtime.studies.study import DrawnStudy, studied_machine
 from vdla.runtime.studies.written_program import largest_difference
 from vdla.support.background import Background
 from vdla.support.html_repr import shown_by
 
 if TYPE_CHECKING:
     from vdla.runtime.studies.accuracy import AccuracyJob, NetworkAccuracy
+    from vdla.simulator.energy import EnergyTable
+    from vdla.simulator.energy.estimate import TableSource
 
 Progress = Callable[[str, int, int], None]
 
@@ -108,12 +113,12 @@ class LayerVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class ExtensionVerdict:
+class ExtensionVerdict(DrawnStudy):
     """All layers, the machines, and the most steps a cycle of each.
 
     `added` are the instructions and the stage that are judged, `area` is what they add to `part`;
     the types are those of a layer's operands. `network` is the accuracy of a network that has the
-    layers, where it was measured.
+    layers, where it was measured, and `energy` is estimated, where coefficients were given.
     """
 
     before: Config
@@ -128,8 +133,16 @@ class ExtensionVerdict:
     area: AddedArea
     layers: tuple[LayerVerdict, ...]
     network: NetworkAccuracy | None = None
+    energy: VerdictEnergy | None = None
 
     _repr_html_ = shown_by("studies", "extension_verdict_html")
+    _makers: ClassVar[Mapping[str, str]] = {
+        "document": "runtime.studies.report:report_of",
+        "tables": "commands.verdict_tables:tables_of",
+        "notes": "commands.verdict_tables:lines_of",
+        "picture": "commands.verdict_page:verdict_roofline",
+        "page": "commands.verdict_page:verdict_page",
+    }
 
     def __repr__(self) -> str:
         names, helps = ", ".join(part.name for part in self.added), sum(layer.helps for layer in self.layers)
@@ -157,32 +170,51 @@ class ExtensionVerdict:
         after = self.total(lambda one: one.cycles, after=True)
         return self.total(lambda one: one.cycles, after=False) / after if after else None
 
+    def energy_by(self, coefficients: TableSource) -> VerdictEnergy:
+        """The estimated energy of every layer; EnergyError for unknown coefficients."""
+        table = _table(coefficients)
+        return VerdictEnergy(table, tuple(self._layer_energy(layer, table) for layer in self.layers))
+
+    def _layer_energy(self, layer: LayerVerdict, table: EnergyTable) -> LayerEnergy:
+        after = cost_energy(layer.chosen, self.after if layer.helps else self.before, table)
+        return LayerEnergy(layer.name, layer.count, cost_energy(layer.before.cost, self.before, table), after)
+
+    def with_energy(self, coefficients: TableSource) -> ExtensionVerdict:
+        """The verdict with `energy_by`, which its tables then have."""
+        return replace(self, energy=self.energy_by(coefficients))
+
 
 def evaluate(
     source: Source,
     layers: Sequence[EvaluatedLayer | Definition | te.Tensor | str],
-    config: Config,
+    config: Config | str,
     *,
     beside: Sequence[Source] = (),
     trials: int = 0,
     seed: int = 0,
     workers: int | None = None,
-    part: FpgaPart | None = None,
+    part: FpgaPart | str | PathLike[str] | None = None,
     synthesise: bool = False,
+    energy: TableSource | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> ExtensionVerdict:
     """The verdict on an extension, given as `vdla.extend` takes it.
 
     `layers` are names of the table of workloads, such as "C2" or "D1-D9", definitions, or tensors.
-    `config` may have extensions already: those of `beside`, which both machines have. Each layer is
-    tuned with `trials` trials on both machines. `workers` processes help this one. The area on
-    `part`, by default that of the preset's board, is known from an earlier run, unless `synthesise`
-    asks for it. Outcomes are kept, so that the same question is answered at once.
+    `config` is a machine or the name of a preset; it may have extensions already: those of
+    `beside`, which both machines have. Each layer is tuned with `trials` trials on both machines.
+    `workers` processes help this one. The area on `part`, by default that of the preset's board, is
+    known from an earlier run, unless `synthesise` asks for it. `energy` is estimated by these
+    coefficients. Outcomes are kept, so that the same question is answered at once.
 
     Raises:
         EvaluateError: no layers, or the program of an extension does not compute a layer.
         ExtensionError: the declaration does not fit the machine, or its program fails.
+        PartError, EnergyError: an unknown part, unknown coefficients.
     """
+    config = studied_machine(config)
+    part = part_named(part, config.name)
+    table = None if energy is None else _table(energy)
     chosen = given_layers(layers)
     if not chosen:
         raise EvaluateError("evaluate: layers must be at least one, got none")
@@ -207,9 +239,8 @@ def evaluate(
     outcomes = _outcomes(jobs, 0 if any(map(callable, sources)) else workers, progress)
     pairs = zip(outcomes[::2], outcomes[1::2], strict=True)
     judged = [_judged(layer, *pair, plain, types, config, seed) for layer, pair in zip(chosen, pairs, strict=True)]
-    part = part or part_of_preset(config.name)
     rates = [_steps_a_cycle(*pair) for pair in zip(declared, plug_ins, strict=True)]
-    return ExtensionVerdict(
+    verdict = ExtensionVerdict(
         before=config,
         after=after,
         added=added,
@@ -222,6 +253,7 @@ def evaluate(
         area=added_area(config, after, added, part, progress if synthesise else None),
         layers=tuple(judged),
     )
+    return verdict if table is None else verdict.with_energy(table)
 
 
 def with_accuracy(verdict: ExtensionVerdict, job: AccuracyJob) -> ExtensionVerdict:
@@ -232,6 +264,12 @@ def with_accuracy(verdict: ExtensionVerdict, job: AccuracyJob) -> ExtensionVerdi
 
     used = [layer.name for layer in verdict.layers if layer.helps]
     return replace(verdict, network=network_accuracy(job, used, verdict.types_before, verdict.types_after))
+
+
+def _table(coefficients: TableSource) -> EnergyTable:
+    from vdla.simulator.energy import energy_table
+
+    return energy_table(coefficients)
 
 
 def _judged(

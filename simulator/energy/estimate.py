@@ -7,12 +7,13 @@ trees, registers, control and wires are in no published table, nor in these figu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
 from vdla.hardware.config import Config
+from vdla.simulator.energy.accelergy import PricedEvent, accelergy_document, yaml_lines
 from vdla.simulator.energy.activity import event_dicts
 from vdla.simulator.energy.coefficients import TABLES
 from vdla.simulator.energy.event import EventCounts
@@ -20,6 +21,8 @@ from vdla.simulator.energy.table import EnergyError, EnergyTable, load_table
 from vdla.support.suggest import did_you_mean
 
 STATIC = "static"
+TableSource = str | PathLike[str] | EnergyTable
+"""How coefficients are named, as `energy_table` takes them."""
 _UNITS = ((1e12, "J"), (1e9, "mJ"), (1e6, "uJ"), (1e3, "nJ"), (1.0, "pJ"))
 
 
@@ -71,8 +74,9 @@ NOTHING = Picojoules(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Energy:
-    """The estimated energy of events by part of the machine, and the events without a price."""
+    """The estimated energy of events by part of a machine, and the events without a price."""
 
+    config: Config = field(repr=False)
     table: EnergyTable
     parts: Mapping[str, Picojoules]
     counts: EventCounts = field(repr=False)
@@ -97,6 +101,28 @@ class Energy:
             "without_coefficient": sorted({str(event) for event in self.unpriced}),
         }
 
+    def to_accelergy(self) -> str:
+        """The counts, the picojoules of each event and of each part as YAML in the form of
+        Accelergy's files, with comments on the source and the error; events without a price are in
+        a comment alone.
+        """
+        lines = [
+            f"# estimated: {self}",
+            f"# {self.table.source}; picojoules, those on the chip within a factor of {self.table.error:g}",
+        ]
+        if self.unpriced:
+            lines.append(f"# without a coefficient, in no table: {', '.join(sorted(map(str, self.unpriced)))}")
+        parts = {part: energy.middle for part, energy in self.parts.items()}
+        document = accelergy_document(self.config.name, self._priced(), parts)
+        return "\n".join([*lines, *yaml_lines(document)]) + "\n"
+
+    def _priced(self) -> Iterator[PricedEvent]:
+        """The events that have a price, in order."""
+        for event, count in sorted(self.counts.items(), key=lambda item: (item[0].part, str(item[0]))):
+            price = self.table.picojoules(event, self.config)
+            if price is not None:
+                yield PricedEvent(event, count, price[1])
+
 
 def energy_of(counts: EventCounts, config: Config, table: EnergyTable, cycles: float = 0) -> Energy:
     """The estimate of counted events of a machine, and of its static power over `cycles`."""
@@ -111,11 +137,11 @@ def energy_of(counts: EventCounts, config: Config, table: EnergyTable, cycles: f
     if table.static_mw and cycles:
         energy = 1000 * table.static_mw * cycles / config.clock_mhz  # 1 mW for 1 us is 1000 pJ
         parts[STATIC] = Picojoules(energy / table.error, energy, energy * table.error)
-    return Energy(table, dict(sorted(parts.items())), dict(counts), unpriced)
+    return Energy(config, table, dict(sorted(parts.items())), dict(counts), unpriced)
 
 
 def summed_energy(energies: Iterable[Energy]) -> Energy:
-    """Of at least one estimate by one table."""
+    """Of at least one estimate of a machine by one table."""
     given = list(energies)
     parts: dict[str, Picojoules] = {}
     counts: EventCounts = {}
@@ -126,10 +152,10 @@ def summed_energy(energies: Iterable[Energy]) -> Energy:
         for total, some in ((counts, energy.counts), (unpriced, energy.unpriced)):
             for event, count in some.items():
                 total[event] = total.get(event, 0) + count
-    return Energy(given[0].table, parts, counts, unpriced)
+    return Energy(given[0].config, given[0].table, parts, counts, unpriced)
 
 
-def energy_table(given: str | PathLike[str] | EnergyTable) -> EnergyTable:
+def energy_table(given: TableSource) -> EnergyTable:
     """A table by its name, or in a JSON file; EnergyError where it is neither."""
     if isinstance(given, EnergyTable):
         return given

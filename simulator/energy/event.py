@@ -26,6 +26,10 @@ class Action(Enum):
     WRITE = "write"
     BURST = "burst"  # a request of DRAM, read or write
     STEP = "step"  # of the datapath of an extension
+    LOGIC = "logic"  # bit by bit, a selection, a count of bits
+    SHIFT = "shift"  # by an amount that is not constant
+    DIVIDE = "divide"
+    FUNCTION = "function"  # any other
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -33,5 +33,5 @@ def test_the_expected_time_is_printed_at_once(monkeypatch: pytest.MonkeyPatch, c
 def test_an_unknown_part_suggests_the_nearest_name(capsys: Capture) -> None:
     assert main(["area", "--part", "xc7z02"]) == BAD_INPUT
     message = capsys.readouterr().err
-    assert message.startswith("vdla: area: part must be one of ")
+    assert message.startswith("vdla: area: --part must be one of ")
     assert message.endswith(", got xc7z02 (did you mean xc7z020?)\n")

@@ -42,7 +42,7 @@ from vdla.hardware.config import Config
 from vdla.runtime.diagnosis.layers import layer_operator
 from vdla.runtime.executor.profile import OperatorProfile
 from vdla.runtime.network.quantisation_report import LayerReport, QuantisationReport
-from vdla.runtime.studies.explore import Exploration
+from vdla.runtime.studies.exploration import Exploration
 from vdla.runtime.studies.report import Point, report_of
 from vdla.runtime.studies.verdict import ExtensionVerdict, evaluate
 from vdla.simulator.timing.timing import time_program
@@ -254,7 +254,7 @@ def exploration(tmp_path_factory: pytest.TempPathFactory) -> Exploration:
     call = "vdla.definitions.dense(rows=6, in_features=16, out_features=16)"
     source.write_text(f"import vdla\n\n\ndef dense():\n    return {call}.output\n")
     words = ["explore", "--layers", f"{source}:dense", "--preset", "tiny", "--sweep", *MACHINES, "--workers", "1"]
-    with mock.patch.object(explore_command, "_write", lambda arguments, found, energy: sweeps.append(found)):
+    with mock.patch.object(explore_command, "write_study", lambda arguments, found, show: sweeps.append(found)):
         assert main([*words, "--part", "xc7z020", "--log", str(folder / "log")]) == 0
     return sweeps[0]
 

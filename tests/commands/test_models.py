@@ -349,3 +349,18 @@ def test_profile_takes_its_inputs_in_turn(model: str, digits: Path, monkeypatch:
 
 def test_profile_refuses_a_missing_folder(model: str, capsys: Capture) -> None:
     assert refused(capsys, "profile", model, "--html", "no/p.html") == "profile: folder of --html must exist, got no"
+
+
+def test_profile_writes_what_accelergy_reads(model: str, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "net.yaml"
+    text = said(capsys, "profile", model, "--runs", "1", "--energy", "45nm", "--accelergy", str(path))
+    assert text.splitlines()[-1] == f"wrote {path}"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    assert "estimated" in lines[0] and "ISSCC 2014" in lines[1]
+    assert [line for line in lines if not line.startswith((" ", "#"))] == [
+        "action_counts:",
+        "ERT:",
+        "energy_estimation:",
+    ]
+    message = refused(capsys, "profile", model, "--accelergy", str(path))
+    assert message == f"profile: --accelergy must be left out without --energy, got {path}"

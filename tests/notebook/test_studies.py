@@ -15,7 +15,8 @@ from vdla.hardware.fpga.area import Usage
 from vdla.hardware.fpga.parts import PARTS
 from vdla.notebook.studies import MOST_POINTS
 from vdla.runtime.diagnosis.network_comparison import NetworkComparison
-from vdla.runtime.studies.explore import Exploration, ExploredMachine, MachineArea
+from vdla.runtime.studies.exploration import Exploration
+from vdla.runtime.studies.explored_machine import ExploredMachine, MachineArea
 from vdla.runtime.studies.verdict import ExtensionVerdict
 
 TINY = vdla.Config.preset("tiny")
@@ -79,7 +80,8 @@ def exploration(count: int) -> Exploration:
         ExploredMachine({"block_in": k}, MachineArea(Usage(lut=1000 * k, dsp=k), False, 100.0), cycles=1e6 / k)
         for k in range(1, count + 1)
     ]
-    return Exploration("net", TINY, PARTS["xc7z020"], (*machines, ExploredMachine({"block_in": 99}, None, reason="no")))
+    rejected = ExploredMachine({"block_in": 99}, None, reason="no")
+    return Exploration(name="net", base=TINY, part=PARTS["xc7z020"], machines=(*machines, rejected))
 
 
 def test_an_exploration_has_its_front_and_its_reasons() -> None:

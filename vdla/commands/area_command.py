@@ -11,10 +11,10 @@ from rich.table import Table
 
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import errors, output, progress, table
+from vdla.commands.device_options import part_named
 from vdla.commands.files import require_folders, write_json
 from vdla.commands.machine_options import add_machine_arguments, machine
 from vdla.commands.options import add_options, natural
-from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
     from vdla.hardware.asic.gates import GateArea, UnitGates
@@ -48,7 +48,9 @@ COLUMNS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The machine, the part, the form."""
     add_machine_arguments(parser)
-    parser.add_argument("--part", metavar="NAME", help="the FPGA (default: that of the preset's board, else xc7z020)")
+    parser.add_argument(
+        "--part", metavar="NAME", help="the FPGA, or FILE.json with yours (default: that of the preset's board)"
+    )
     parser.add_argument("--paths", type=natural, default=0, metavar="N", help="list the N longest paths")
     parser.add_argument(
         "--gates", nargs="?", const=GATES_ALONE, metavar="FILE.lib",
@@ -60,15 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Synthesise and print; exit code 1 when the part is too small."""
     from vdla.hardware.fpga.area import area
-    from vdla.hardware.fpga.parts import PARTS, part_of_preset
 
     config = machine(arguments)
     require_folders("area", arguments, "json")
-    if arguments.part not in (None, *PARTS):
-        raise CommandError(f"area: part must be {one_of(arguments.part, PARTS)}")
     if arguments.gates is not None:
         return _gates(arguments, config)
-    part = PARTS[arguments.part] if arguments.part else part_of_preset(config.name)
+    part = part_named("area", arguments.part, config)
     with progress(f"area of {config.name}") as show:
         result = area(config, part, _with_estimate(config.name, show))
     if not write_json(arguments.json, result.to_dict()):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import OK, CommandError
-from vdla.commands.console import output, progress
+from vdla.commands.console import listing, output, progress
 from vdla.commands.files import calibration_data, require_folder
 from vdla.commands.machine_options import DEFAULT_PRESET, integer, name_and_value, read_config, with_extensions
 from vdla.commands.model_shapes import shapes_of
@@ -176,7 +176,7 @@ def _show(model: Model, path: Path) -> None:
     from vdla.commands.placement_tables import device_table, sentence, why_cpu
 
     console: Any = output()
-    console.print(device_table(model.artifact))
+    console.print(listing(device_table(model.artifact)))
     console.print()
     console.print(sentence(model.artifact), soft_wrap=True)
     if not model.artifact.programs:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from vdla.commands.console import output, table
+from vdla.commands.console import listing, output
 from vdla.commands.placement_tables import milliseconds, share, shortened
+from vdla.support.text_table import TextTable, text_table
 
 if TYPE_CHECKING:
     from vdla.runtime.studies.compiled_verdict import (
@@ -40,24 +41,31 @@ FIGURES: dict[str, Callable[[NetworkFigures], str]] = {
 }
 
 
+def tables_of(verdict: CompiledVerdict) -> list[TextTable]:
+    """The network, and the operators that the extension runs or moves."""
+    columns = ("", "without", f"with {', '.join(verdict.extensions)}")
+    figures = [(label, figure(verdict.before), figure(verdict.after)) for label, figure in FIGURES.items()]
+    tables = [text_table(f"{verdict.network} on {verdict.machine}", columns, figures)]
+    changed = [operator for operator in verdict.operators if operator.extensions or operator.moved]
+    if changed:
+        head = ("operator", "name", "without", "with", "gain", "by")
+        tables.append(text_table("", head, map(_cells, changed)))
+    return tables
+
+
+def notes_of(verdict: CompiledVerdict) -> list[str]:
+    """What changes, and why operators do not use the extension."""
+    return [_sentence(verdict), *_reasons(verdict)]
+
+
 def show_compiled(verdict: CompiledVerdict, everything: bool) -> None:
     """Print all tables."""
     console = output()
-    listing = table(f"{verdict.network} on {verdict.machine}", "", "without", f"with {', '.join(verdict.extensions)}")
-    for label, figure in FIGURES.items():
-        listing.add_row(label, figure(verdict.before), figure(verdict.after))
-    console.print(listing)
-    changed = [operator for operator in verdict.operators if operator.extensions or operator.moved]
-    if changed:
+    for table in tables_of(verdict):
+        console.print(listing(table))
         console.print()
-        rows = table("", "operator", "name", "without", "with", "gain", "by")
-        rows.title = None
-        for operator in changed:
-            rows.add_row(*_cells(operator))
-        console.print(rows)
-    console.print()
-    console.print(_sentence(verdict), soft_wrap=True)
-    lines = list(_reasons(verdict))
+    sentence, *lines = notes_of(verdict)
+    console.print(sentence, soft_wrap=True)
     for line in lines if everything else lines[:_REASONS]:
         console.print(line, soft_wrap=True)
     if len(lines) > _REASONS and not everything:

@@ -18,6 +18,8 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from vdla.support.text_table import TextTable
+
 SHOW_AFTER_S = 2.0  # work that is done sooner shows no progress
 _NARROW = 80  # characters of a line that tables are made for
 PIPE_WIDTH = 200  # characters of a line where no terminal gives its own
@@ -55,6 +57,17 @@ def table(title: str, *columns: str) -> Table:
     result = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
     for index, column in enumerate(columns):
         result.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
+    return result
+
+
+def listing(of: TextTable) -> Table:
+    """A table with its rows."""
+    result = table(of.title, *of.columns)
+    result.title = of.title or None
+    for column in result.columns[: of.texts]:
+        column.justify = "left"
+    for cells in of.rows:
+        result.add_row(*cells)
     return result
 
 

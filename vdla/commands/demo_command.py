@@ -16,7 +16,7 @@ import numpy as np
 
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.arrays import Array
-from vdla.commands.console import output, progress
+from vdla.commands.console import listing, output, progress
 from vdla.commands.files import require_folder
 from vdla.commands.machine_options import add_machine_arguments, machine
 from vdla.commands.options import add_options
@@ -125,7 +125,7 @@ def _show_network(demo: _Demo, profile: NetworkProfile) -> None:
     console.print(f"{demo.exact} of {_SIMULATED} simulated images equal the definition in NumPy, bit for bit")
     accuracy = f"{100 * demo.float_top1:.2f} % in float, {100 * demo.int8_top1:.2f} % in int8"
     console.print(f"accuracy on {demo.images} held-out images: {accuracy}\n")
-    console.print(device_table(demo.model.artifact))
+    console.print(listing(device_table(demo.model.artifact)))
     console.print()
     console.print(operator_table(profile, accelerator_only=True))
     console.print()

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 
 
 def part_named(command: str, name: str | None, config: Config) -> FpgaPart:
-    """The part of this name, by default that of the board after which a machine is named."""
-    from vdla.hardware.fpga.parts import PARTS, part_of_preset
+    """The part of this name or in this file, by default that of the board after which a machine is
+    named.
+    """
+    from vdla.hardware.fpga import part_file
+    from vdla.hardware.fpga.parts import PARTS
 
-    if name is not None and name not in PARTS:
-        raise CommandError(f"{command}: --part must be {one_of(name, PARTS)}")
-    return part_of_preset(config.name) if name is None else PARTS[name]
+    if name is not None and name not in PARTS and not name.endswith(part_file.SUFFIX):
+        raise CommandError(f"{command}: --part must be {one_of(name, PARTS, ' or FILE.json')}")
+    return part_file.part_named(name, config.name)
 
 
 _OF_BOARDS = ("bitstream", "accept_build")

@@ -7,24 +7,28 @@ Every table says that its figures are estimated, and by which coefficients.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vdla.commands.console import column_width, output, table
+from vdla.commands.console import listing, output
 from vdla.commands.options import add_options
 from vdla.commands.placement_tables import shortened
+from vdla.support.text_table import TextTable, text_table
 
 if TYPE_CHECKING:
-    from vdla.runtime.studies.energy import ExplorationEnergy, NetworkEnergy, VerdictEnergy
-    from vdla.runtime.studies.explore import Exploration
+    from vdla.runtime.studies.energy import NetworkEnergy
+    from vdla.runtime.studies.exploration import Exploration
+    from vdla.runtime.studies.explored_machine import ExploredMachine
+    from vdla.runtime.studies.layer_energy import VerdictEnergy
     from vdla.simulator.energy import Energy, EnergyTable, Picojoules
 
 _PARTS = {
     "DRAM": ("dram",),
     "buffers": ("inp", "wgt", "scl", "uop", "acc", "out"),
-    "arithmetic": ("array", "accumulator", "requantiser"),
 }
-"""The columns of an estimate, beside its total."""
+_ARITHMETIC = "arithmetic"
+"""The columns of an estimate, beside its total; datapaths of extensions are arithmetic too."""
 
 
 def add_energy_argument(parser: argparse.ArgumentParser) -> None:
@@ -42,54 +46,73 @@ def chosen_coefficients(arguments: argparse.Namespace) -> EnergyTable | None:
     return energy_table(arguments.energy)
 
 
-def show_network_energy(energy: NetworkEnergy) -> None:
-    """Print the operators, the whole, the source."""
-    listing = table(f"\nenergy by {energy.table.name}, estimated", "operator", "name", *_PARTS, "estimated", "range")
-    for column in (1,):
-        listing.columns[column].justify = "left"
+def network_energy_table(energy: NetworkEnergy, name_width: int | None = None) -> TextTable:
+    """The operators of a network that run on the accelerator; long names shortened to a width."""
+    rows = []
     for row in energy.operators:
-        op = shortened(row.op.removeprefix("vdla."), 14)
-        listing.add_row(op, shortened(row.name, column_width(14)), *_cells(row.energy))
-    console = output()
-    console.print(listing)
-    console.print()
-    console.print(f"the accelerator, a run: {energy.total.total}", soft_wrap=True)
-    _print_notes(energy.table, energy.total)
+        op, name = row.op.removeprefix("vdla."), row.name
+        words = (op, name) if name_width is None else (shortened(op, 14), shortened(name, name_width))
+        rows.append([*words, *_cells(row.energy)])
+    return text_table(
+        _title(energy.table), ("operator", "name", *_PARTS, _ARITHMETIC, "estimated", "range"), rows, texts=2
+    )
 
 
-def show_verdict_energy(energy: VerdictEnergy) -> None:
-    """Print the layers before and after, their sums, the source."""
-    listing = table(f"\nenergy by {energy.table.name}, estimated", "layer", "x", "before", "after", "ratio")
+def network_energy_notes(energy: NetworkEnergy) -> list[str]:
+    """The whole, the source."""
+    return [f"the accelerator, a run: {energy.total.total}", *notes(energy.table, [energy.total])]
+
+
+def verdict_energy_table(energy: VerdictEnergy) -> TextTable:
+    """The layers before and after."""
+    rows = []
     for row in energy.layers:
         before, after = (None if one is None else one.total for one in (row.before, row.after))
-        listing.add_row(row.name, str(row.count), _amount(before), _amount(after), _ratio(before, after))
+        rows.append([row.name, str(row.count), _amount(before), _amount(after), _ratio(before, after)])
+    return text_table(_title(energy.table), ("layer", "x", "before", "after", "ratio"), rows)
+
+
+def verdict_energy_notes(energy: VerdictEnergy) -> list[str]:
+    """The sums, the source."""
     before, after = energy.total(after=False), energy.total(after=True)
-    console = output()
-    console.print(listing)
-    console.print()
-    if before.middle:
-        console.print(f"layers that both machines run, before: {before}; after: {after}", soft_wrap=True)
-    _print_notes(energy.table, *(one for row in energy.layers for one in (row.before, row.after) if one is not None))
+    sums = [f"layers that both machines run, before: {before}; after: {after}"] if before.middle else []
+    every = [one for row in energy.layers for one in (row.before, row.after) if one is not None]
+    return [*sums, *notes(energy.table, every)]
 
 
-def show_exploration_energy(exploration: Exploration, energy: ExplorationEnergy, everything: bool) -> None:
-    """Print a frame on each machine of the front, or on all that were measured; the source."""
-    fields = list(exploration.machines[0].point)
-    listing = table(f"\nenergy by {energy.table.name}, estimated", *fields, "a frame", "range", "frames/J")
-    for machine in exploration.measured if everything else exploration.front:
+def exploration_energy_table(exploration: Exploration, machines: Sequence[ExploredMachine]) -> TextTable:
+    """A frame on each of some machines."""
+    energy, rows = exploration.energy, []
+    assert energy is not None, "it was estimated"
+    for machine in machines:
         frame = energy.machines.get(exploration.machines.index(machine))
         values = [str(value).rpartition("/")[2] for value in machine.point.values()]
         per_joule = "-" if frame is None or not frame.middle else f"{1e12 / frame.middle:,.1f}"
-        listing.add_row(*values, _amount(frame), _range(frame), per_joule)
-    output().print(listing)
-    output().print()
-    _print_notes(energy.table)
+        rows.append([*values, _amount(frame), _range(frame), per_joule])
+    columns = (*exploration.machines[0].point, "a frame", "range", "frames/J")
+    return text_table(_title(energy.table), columns, rows)
+
+
+def _title(coefficients: EnergyTable) -> str:
+    return f"energy by {coefficients.name}, estimated"
+
+
+def show_energy(of: TextTable, lines: Iterable[str]) -> None:
+    """Print a table of energies, and the sentences below."""
+    console = output()
+    console.print(listing(replace(of, title=f"\n{of.title}")))
+    console.print()
+    for line in lines:
+        console.print(line, soft_wrap=True)
 
 
 def _cells(energy: Energy) -> list[str]:
-    from vdla.simulator.energy.estimate import NOTHING
+    from vdla.simulator.energy.estimate import NOTHING, STATIC
 
-    parts = (sum((energy.parts.get(name, NOTHING) for name in names), NOTHING) for names in _PARTS.values())
+    memories = [name for names in _PARTS.values() for name in names]
+    computing = [name for name in energy.parts if name not in (*memories, STATIC)]
+    groups = (*_PARTS.values(), computing)
+    parts = (sum((energy.parts.get(name, NOTHING) for name in names), NOTHING) for names in groups)
     return [*map(_amount, parts), _amount(energy.total), _range(energy.total)]
 
 
@@ -106,11 +129,6 @@ def _ratio(before: Picojoules | None, after: Picojoules | None) -> str:
     return "-" if before is None or after is None or not after.middle else f"{before.middle / after.middle:.2f}"
 
 
-def _print_notes(coefficients: EnergyTable, *energies: Energy) -> None:
-    for line in notes(coefficients, energies):
-        output().print(line, soft_wrap=True)
-
-
 def notes(coefficients: EnergyTable, energies: Sequence[Energy] = ()) -> Iterator[str]:
     """Where the coefficients come from, and what the figures leave out."""
     from vdla.simulator.energy import Action
@@ -121,6 +139,11 @@ def notes(coefficients: EnergyTable, energies: Sequence[Energy] = ()) -> Iterato
     if not coefficients.static_mw:
         left_out += ", and the power of an idle machine"
     yield f"not in these figures: {left_out}"
-    steps = {event.part for energy in energies for event in energy.unpriced if event.action is Action.STEP}
-    if steps:
-        yield f"nor what the datapaths of {', '.join(sorted(steps))} take, whose steps have no coefficient"
+    unpriced = {event for energy in energies for event in energy.unpriced}
+    steps = sorted({event.part for event in unpriced if event.action is Action.STEP})
+    priced = [name for name in steps if any(name in energy.parts for energy in energies)]
+    if priced:
+        counted = "additions, comparisons and multiplications of its expression"
+        yield f"of the datapath of {', '.join(priced)}: the {counted}; what else it does has no coefficient"
+    if others := [name for name in steps if name not in priced]:
+        yield f"nor what the datapaths of {', '.join(others)} take, whose steps have no coefficient"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import progress
 from vdla.commands.device_options import part_named
-from vdla.commands.energy_tables import add_energy_argument, chosen_coefficients, show_verdict_energy
+from vdla.commands.energy_tables import add_energy_argument, chosen_coefficients
 from vdla.commands.files import calibration_data, check_outputs, write_json, write_study
 from vdla.commands.layer_options import accuracy_job, add_layer_arguments, chosen_layers, model_named
 from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments, machine, with_dram
@@ -18,8 +18,6 @@ from vdla.commands.options import add_options, natural, positive, refuse
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
-    from vdla.runtime.studies.verdict import ExtensionVerdict
-    from vdla.simulator.energy import EnergyTable
 
 EXAMPLES = """\
   vdla evaluate sad.py                   on the layers of ResNet-18, MobileNet
@@ -57,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         {
             "--compiled": "compile the whole model without and with the extension",
             "--calibration FILE...": "samples for --accuracy or --compiled: .npy, or .npz of inputs by name",
-            "--part NAME": "the FPGA (default that of the preset's board)",
+            "--part NAME": "the FPGA, or FILE.json with yours (default that of the preset's board)",
             "--area": "synthesise, about a minute for each machine",
         },
     )
@@ -77,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Evaluate, then show and write; a finding if the extension applies nowhere."""
+    from vdla.commands.verdict_tables import show_verdict
     from vdla.runtime.studies.verdict import evaluate, with_accuracy
 
     _check(arguments)
@@ -96,6 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
             workers=None if arguments.workers is None else arguments.workers - 1,
             part=part_named("evaluate", arguments.part, config),
             synthesise=arguments.area,
+            energy=coefficients,
             progress=show,
         )
         if arguments.accuracy is not None:
@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
             options = (arguments.accuracy, arguments.calibration, arguments.seed)
             job = accuracy_job("evaluate", arguments.model, *options, arguments.shape)
             verdict = with_accuracy(verdict, job)
-    _write(arguments, verdict, coefficients)
+    write_study(arguments, verdict, lambda: show_verdict(verdict, arguments.all))
     return OK if any(layer.applies for layer in verdict.layers) else FINDING
 
 
@@ -140,29 +140,3 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.accuracy is not None and not arguments.model:
         raise CommandError("evaluate: --accuracy must have --model, got layers")
     check_outputs("evaluate", arguments, "html", "picture", "json")
-
-
-def _write(arguments: argparse.Namespace, verdict: ExtensionVerdict, coefficients: EnergyTable | None) -> None:
-    from vdla.commands.verdict_tables import show_verdict
-    from vdla.runtime.studies.energy import verdict_energy
-    from vdla.runtime.studies.report import report_of
-
-    energy = None if coefficients is None else verdict_energy(verdict, coefficients)
-
-    def show() -> None:
-        show_verdict(verdict, arguments.all)
-        if energy is not None:
-            show_verdict_energy(energy)
-
-    def page() -> str:
-        from vdla.commands.verdict_page import verdict_page
-
-        return verdict_page(verdict)
-
-    def picture() -> str:
-        from vdla.commands.verdict_page import verdict_roofline
-
-        return verdict_roofline(verdict)
-
-    document = report_of(verdict) | ({"energy": energy.to_dict()} if energy is not None else {})
-    write_study(arguments, document, page, picture, show)

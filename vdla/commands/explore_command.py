@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vdla.commands import OK, CommandError
 from vdla.commands.console import progress
 from vdla.commands.device_options import part_named
-from vdla.commands.energy_tables import add_energy_argument, chosen_coefficients, show_exploration_energy
+from vdla.commands.energy_tables import add_energy_argument, chosen_coefficients
 from vdla.commands.files import check_outputs, write_study
 from vdla.commands.layer_options import add_layer_arguments, chosen_layers
 from vdla.commands.machine_options import (
@@ -26,15 +26,17 @@ from vdla.commands.options import add_options
 from vdla.commands.search_options import add_worker_arguments, opened_workers
 
 if TYPE_CHECKING:
-    from vdla.runtime.studies.explore import Exploration
     from vdla.runtime.tune.tune import TuningProgress
-    from vdla.simulator.energy import EnergyTable
 
 EXAMPLES = """\
   vdla explore --model resnet18 --sweep block_in=8,16 batch=1,2 axi_bits=64,128
   vdla explore --layers C2-C12 --sweep wgt_kib=64,256 dram.read_latency=20,60
   vdla explore --layers C5 --sweep block_out=8,16 extensions=none,int4.py
   vdla explore --layers C5 --energy 45nm     with energy, estimated
+  vdla explore --model resnet18 --max lut=0.8 --min fps=30 --energy 45nm \\
+      --objective fps_per_watt           within limits, by frames a joule
+  vdla explore --layers C5 --extension int4.py --sweep extensions=with,without
+  vdla explore --layers C5 --part mine.json --clock estimated
   vdla explore --preset zcu104 --sweep block_in=16,32,64 --html zcu104.html
 """
 
@@ -51,11 +53,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         {
-            "--part NAME": "the FPGA (default that of the preset's board)",
+            "--part NAME": "the FPGA, or FILE.json with yours (default that of the preset's board)",
             "--trials N": "measure N machines (default all)",
         },
     )
-    searches = "vdla.runtime.studies.explore:SEARCHES"
+    figures = "vdla.runtime.studies.figures:FIGURES"
+    options = {
+        "--max NAME=N...": "at most so much of a figure, as lut=0.8 latency_ms=20; shares of the part up to 1",
+        "--min NAME=N...": "at least so much of a figure, as fps=30",
+        "--objective NAME...": "what the front is of, beside resources: the first sorts (default fps)",
+    }
+    add_options(parser, options, figures)
+    text = "given: that of the preset (default); estimated: that of the longest path, synthesised"
+    add_options(parser, {"--clock NAME = given": text}, "vdla.runtime.studies.explored_machine:CLOCKS")
+    searches = "vdla.runtime.studies.sweep_task:SEARCHES"
     add_options(parser, {"--search NAME = exhaustive": "how they are chosen (exhaustive)"}, searches)
     add_options(
         parser,
@@ -81,7 +92,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Explore, then show and write."""
-    from vdla.runtime.studies.explore import MachineMeasurer, explore
+    from vdla.commands.explore_tables import show_exploration
+    from vdla.runtime.studies.explore import explore
+    from vdla.runtime.studies.sweep_task import MachineMeasurer
 
     check_outputs("explore", arguments, "log", "html", "picture", "json")
     coefficients = chosen_coefficients(arguments)
@@ -96,20 +109,26 @@ def run(arguments: argparse.Namespace) -> int:
             show(best, now.done, now.total)
 
         exploration = explore(
-            base,
             layers,
+            base,
             values,
-            part_named("explore", arguments.part, base),
-            workers,
-            log=arguments.log,
-            sources=arguments.extension,
+            part=part_named("explore", arguments.part, base),
+            beside=arguments.extension,
             trials=arguments.trials,
             search=arguments.search,
             seed=arguments.seed,
+            clock=arguments.clock,
+            most=bounds_of("--max", arguments.max),
+            least=bounds_of("--min", arguments.min),
+            objectives=arguments.objective or ("fps",),
+            energy=coefficients,
+            workers=workers,
+            log=arguments.log,
             name=name,
-            show=shown,
+            progress=shown,
+            synthesis=show,
         )
-    _write(arguments, exploration, coefficients)
+    write_study(arguments, exploration, lambda: show_exploration(exploration, arguments.all))
     return OK
 
 
@@ -125,25 +144,18 @@ def sweep_of(words: Sequence[str]) -> dict[str, list[Any]]:
     return values
 
 
-def _write(arguments: argparse.Namespace, exploration: Exploration, coefficients: EnergyTable | None) -> None:
-    from vdla.commands.explore_page import exploration_page, exploration_picture
-    from vdla.commands.explore_tables import report_of_exploration, show_exploration
-    from vdla.runtime.studies.energy import exploration_energy
-
-    energy = None if coefficients is None else exploration_energy(exploration, coefficients)
-
-    def show() -> None:
-        show_exploration(exploration, arguments.all)
-        if energy is not None:
-            show_exploration_energy(exploration, energy, arguments.all)
-
-    write_study(
-        arguments,
-        report_of_exploration(exploration) | ({"energy": energy.to_dict()} if energy is not None else {}),
-        page=lambda: exploration_page(exploration),
-        picture=lambda: exploration_picture(exploration),
-        show=show,
-    )
+def bounds_of(option: str, words: Sequence[str]) -> dict[str, float]:
+    """The bound of each figure."""
+    bounds: dict[str, float] = {}
+    for word in words:
+        name, text = key_and_value(option, word)
+        if name in bounds:
+            raise CommandError(f"{option}: {name} must be given once, got it twice")
+        try:
+            bounds[name] = float(text)
+        except ValueError:
+            raise CommandError(f"{option}: {name} must be a number, got {text!r}") from None
+    return bounds
 
 
 def _fields() -> list[str]:

@@ -7,11 +7,14 @@ import argparse
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vdla.commands import CommandError
 from vdla.support.atomic import write_bytes, write_text, write_with
 from vdla.support.file_kind import described
+
+if TYPE_CHECKING:
+    from vdla.runtime.studies.study import DrawnStudy
 
 
 def calibration_data(path: Path) -> Any:  # noqa: ANN401  an array, or arrays by name
@@ -138,19 +141,13 @@ def check_outputs(command: str, arguments: argparse.Namespace, *options: str) ->
         raise CommandError(f"{command}: --picture must end in .svg or .png, got {arguments.picture}")
 
 
-def write_study(
-    arguments: argparse.Namespace,
-    document: object,
-    page: Callable[[], str],
-    picture: Callable[[], str],
-    show: Callable[[], None],
-) -> None:
+def write_study(arguments: argparse.Namespace, study: DrawnStudy, show: Callable[[], None]) -> None:
     """Write the page, the picture and the figures that options ask for, and show the tables."""
     if arguments.html:
-        write_text(arguments.html, page())
+        write_text(arguments.html, study.page())
     if arguments.picture:
-        write_picture(arguments.picture, picture())
-    if write_json(arguments.json, document):
+        write_picture(arguments.picture, study.picture())
+    if write_json(arguments.json, study.to_dict()):
         return
     show()
     written = [str(path) for path in (arguments.html, arguments.picture, arguments.json) if path]

@@ -13,14 +13,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from vdla.commands.console import column_width, table
 from vdla.runtime.executor.run_times import is_handover, run_times
+from vdla.support.text_table import TextTable, text_table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from vdla.runtime.executor.artifact import Artifact
     from vdla.runtime.executor.plan import PlacedOperator, Placement
+    from vdla.runtime.studies.explanation import Explanation
 
 DEVICES = ("vdla", "gpu", "cpu", "numpy", "handover", "copy")
 _MOST_REASONS = 3
@@ -58,19 +57,23 @@ def device_names(artifact: Artifact) -> dict[str, str]:
     return names | {"gpu": f"gpu ({gpu})", "handover": "handover", "copy": "copies to and from it"}
 
 
-def device_table(artifact: Artifact) -> Table:
+def tables_of(explanation: Explanation) -> list[TextTable]:
+    """The operators, the devices."""
+    return [operator_table(explanation.artifact), device_table(explanation.artifact)]
+
+
+def device_table(artifact: Artifact) -> TextTable:
     """Operators, multiply-accumulates and cycles of each device."""
     rows, names = placed_rows(artifact), device_names(artifact)
     total = sum(row.operator.macs for row in rows)
-    listing = table("", "device", "operators", "MACs", "share", "cycles", "estimate")
-    listing.title = None
+    listed = []
     for device in DEVICES:
         mine = [row for row in rows if row.device == device]
         if mine:
             macs = sum(row.operator.macs for row in mine)
             cells = (f"{len(mine):,}", f"{macs:,}", share(macs, total))
-            listing.add_row(names[device], *cells, _cycles(artifact, device), _estimate(mine))
-    return listing
+            listed.append((names[device], *cells, _cycles(artifact, device), _estimate(mine)))
+    return text_table("", ("device", "operators", "MACs", "share", "cycles", "estimate"), listed)
 
 
 def share(part: float, total: float) -> str:
@@ -94,19 +97,20 @@ def milliseconds(seconds: float) -> str:
     return f"{1e3 * seconds:,.3f} ms"
 
 
-def operator_table(artifact: Artifact) -> Table:
-    """Every operator: device, multiply-accumulates, cycles or estimated time, bytes of its step."""
-    listing = table("", "operator", "name", "device", "MACs", "cycles", "ms", "bytes")
-    listing.title = None
-    listing.columns[1].justify = listing.columns[2].justify = "left"
+def operator_table(artifact: Artifact, widths: tuple[int, int] | None = None) -> TextTable:
+    """Every operator: device, multiply-accumulates, cycles or estimated time, bytes of its step.
+    Operators and names are shortened to `widths`.
+    """
+    listed = []
     for row in placed_rows(artifact):
         op = row.operator
         cycles = "-" if op.cycles is None else f"{op.cycles:,}"
         estimate = "-" if op.seconds is None else f"{1e3 * op.seconds:,.3f}"
         macs, nbytes = (f"{n:,}" if n else "-" for n in (op.macs, row.nbytes))
-        kind, name = shortened(op.op.removeprefix("vdla."), 16), shortened(op.name, column_width(18))
-        listing.add_row(kind, name, row.device, macs, cycles, estimate, nbytes)
-    return listing
+        kind, name = op.op.removeprefix("vdla."), op.name
+        words = (kind, name) if widths is None else map(shortened, (kind, name), widths)
+        listed.append((*words, row.device, macs, cycles, estimate, nbytes))
+    return text_table("", ("operator", "name", "device", "MACs", "cycles", "ms", "bytes"), listed, texts=3)
 
 
 def shortened(name: str, most: int = 28) -> str:
@@ -184,8 +188,9 @@ def to_change(change: str) -> str:
     return f"; to change it: {change}" if change else ""
 
 
-def document(artifact: Artifact) -> dict[str, Any]:
+def document_of(explanation: Explanation) -> dict[str, Any]:
     """The same as JSON-compatible values."""
+    artifact = explanation.artifact
     rows = placed_rows(artifact)
     totals = {device: _total([row for row in rows if row.device == device]) for device in DEVICES}
     plan, times = artifact.plan, run_times(artifact) if artifact.programs else None

@@ -8,13 +8,19 @@ from itertools import cycle
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK
-from vdla.commands.console import output, progress
+from vdla.commands.console import column_width, output, progress
 from vdla.commands.device_options import add_device_arguments, device_options, opened
-from vdla.commands.energy_tables import add_energy_argument, chosen_coefficients, show_network_energy
+from vdla.commands.energy_tables import (
+    add_energy_argument,
+    chosen_coefficients,
+    network_energy_notes,
+    network_energy_table,
+    show_energy,
+)
 from vdla.commands.files import require_folders, write_json
 from vdla.commands.machine_options import add_extension_argument
 from vdla.commands.model_inputs import add_input_arguments, read_model_inputs
-from vdla.commands.options import add_options
+from vdla.commands.options import add_options, refuse
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
@@ -25,7 +31,7 @@ EXAMPLES = """\
   vdla profile model.vdla                      on random inputs
   vdla profile model.vdla --input x.npy --html profile.html
   vdla profile model.vdla --trace trace.json   for ui.perfetto.dev
-  vdla profile model.vdla --energy 45nm        energy, estimated
+  vdla profile model.vdla --energy 45nm --accelergy net.yaml    energy, estimated
 """
 
 
@@ -40,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         {
+            "--accelergy FILE": "write the counts and energies to FILE as YAML of Accelergy",
             "--html FILE": "write a page with charts to FILE",
             "--trace FILE": "write a trace for ui.perfetto.dev",
             "--json": "write JSON to FILE, or to standard output in place of tables",
@@ -55,8 +62,10 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.runtime.executor.model import Model
     from vdla.runtime.executor.profile import profile_of, write_network_trace
 
-    require_folders("profile", arguments, "html", "trace")
+    require_folders("profile", arguments, "accelergy", "html", "trace")
     coefficients = chosen_coefficients(arguments)
+    if coefficients is None:
+        refuse("profile", arguments, ("accelergy",), "without --energy")
     if arguments.random_inputs is None and not arguments.input and not arguments.image:
         arguments.random_inputs = 0
     artifact, options = Artifact.load(arguments.model), device_options("profile", arguments)
@@ -72,6 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
         from vdla.runtime.studies.energy import network_energy
 
         energy = network_energy(artifact, coefficients)
+        if energy is not None and arguments.accelergy:
+            write_text(arguments.accelergy, energy.to_accelergy())
     if write_json(arguments.json, profile.to_dict() | ({"energy": energy.to_dict()} if energy is not None else {})):
         return OK
     console = output()
@@ -80,8 +91,8 @@ def run(arguments: argparse.Namespace) -> int:
     for line in summary(profile):
         console.print(line, soft_wrap=True)
     if energy is not None:
-        show_network_energy(energy)
-    for path in filter(None, (arguments.html, arguments.trace)):
+        show_energy(network_energy_table(energy, column_width(14)), network_energy_notes(energy))
+    for path in filter(None, (arguments.accelergy, arguments.html, arguments.trace)):
         console.print(f"wrote {path}", soft_wrap=True)
     return OK
 

@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--timeout CYCLES": "stop a run that takes more cycles",
-            "--waves FILE.fst": "write waveforms of a run on rtl",
+            "--waves FILE.fst": "write waveforms of a run on rtl, or with FILE.saif how often signals switch",
         },
     )
     add_dram_arguments(parser)
@@ -96,6 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
     written = _write(program, outputs, stats, arguments)
     if not write_json(arguments.json, _document(outputs, stats, written)):
         _show(program, outputs, stats, arguments.lines or 0)
+        _show_switching(arguments.waves)
         for path in written:
             output().print(f"wrote {path}", soft_wrap=True)
     return OK
@@ -157,6 +158,14 @@ def _on_device(
     with open_device(arguments.device, config, **options) as device:
         result = run_on(program, arrays, device)
     return result.outputs, result.statistics
+
+
+def _show_switching(waves: Path | None) -> None:
+    """Print how often registers switched, where the file of --waves has that."""
+    from vdla.runtime.devices.switching import SUFFIX, read_switching
+
+    if waves is not None and waves.suffix == SUFFIX:
+        output().print(str(read_switching(waves)), soft_wrap=True)
 
 
 def _write(

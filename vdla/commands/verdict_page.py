@@ -12,6 +12,7 @@ from dataclasses import replace
 from vdla.charts.elements import html_page, html_table, html_text
 from vdla.charts.plot import ChartPoint
 from vdla.charts.plots import Roof, roofline
+from vdla.commands.energy_tables import verdict_energy_notes, verdict_energy_table
 from vdla.commands.verdict_tables import (
     ACCURACY_COLUMNS,
     COLUMNS,
@@ -46,6 +47,10 @@ def verdict_page(verdict: ExtensionVerdict) -> str:
     reasons = [f"{', '.join(names)}: {reason}" for reason, names in reasons_of(verdict).items()]
     if reasons:
         parts += [html_text("h2", "Where it is not used"), html_text("p", *reasons)]
+    if verdict.energy is not None:
+        energy = verdict_energy_table(verdict.energy)
+        parts += [html_text("h2", energy.title.capitalize()), html_table(energy.columns, energy.rows)]
+        parts.append(f"<ul>{html_text('li', *verdict_energy_notes(verdict.energy))}</ul>")
     parts += [html_text("h2", "Programs"), html_table(("layer", "before", "after"), _mappings(verdict))]
     return html_page(title_of(verdict), parts)
 

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
-from vdla.commands.console import output, table
+from vdla.commands.console import listing, output
+from vdla.commands.energy_tables import show_energy, verdict_energy_notes, verdict_energy_table
 from vdla.runtime.studies.measure import LayerCost
 from vdla.runtime.studies.report import Point, network_point, point_of
 from vdla.runtime.studies.verdict import ExtensionVerdict, LayerVerdict
+from vdla.support.text_table import TextTable, text_table
 
 _REASONS = 3  # shown, without --all
 _NAME_WIDTH = 14  # of a layer, at least
@@ -22,29 +23,45 @@ COLUMNS = ("layer", "x", "before", "after", "gain", "used %", "limited by")
 """How often a network has the layer; cycles; the share of the machine's steps that it needs."""
 
 
-def show_verdict(verdict: ExtensionVerdict, everything: bool) -> None:
-    """Print all tables."""
-    console = output()
-    listing = table(title_of(verdict), *COLUMNS)
-    listing.columns[0].no_wrap = False  # numbers stay whole in a narrow terminal
-    listing.columns[0].min_width = _NAME_WIDTH
-    for cells in layer_rows(verdict):
-        listing.add_row(*cells)
-    console.print(listing)
+def tables_of(verdict: ExtensionVerdict) -> list[TextTable]:
+    """The layers, their sums, the accuracy of the network; the energy, where it was estimated."""
+    tables = [text_table(title_of(verdict), COLUMNS, layer_rows(verdict))]
     if any(layer.helps for layer in verdict.compared):
         which = "all layers" if len(verdict.compared) == len(verdict.layers) else "layers that both machines run"
-        console.print(f"\n{which}, each with its faster program", style="bold", soft_wrap=True)
-        console.print(_network(verdict))
+        title = f"{which}, each with its faster program"
+        tables.append(text_table(title, ("", "before", "after"), network_rows(verdict)))
     if verdict.network is not None:
-        console.print(f"\n{accuracy_title(verdict.network)}", style="bold", soft_wrap=True)
-        listing = table("", *ACCURACY_COLUMNS)
-        for row in accuracy_rows(verdict.network):
-            listing.add_row(*row)
-        console.print(listing)
+        tables.append(text_table(accuracy_title(verdict.network), ACCURACY_COLUMNS, accuracy_rows(verdict.network)))
+    return tables if verdict.energy is None else [*tables, verdict_energy_table(verdict.energy)]
+
+
+def lines_of(verdict: ExtensionVerdict) -> list[str]:
+    """All sentences: what the figures mean, where the extension is not used, where energies are
+    from.
+    """
+    reasons = [f"{', '.join(names)}: {reason}" for reason, names in reasons_of(verdict).items()]
+    energy = [] if verdict.energy is None else verdict_energy_notes(verdict.energy)
+    return [*notes_of(verdict), *reasons, *energy]
+
+
+def show_verdict(verdict: ExtensionVerdict, everything: bool) -> None:
+    """Print all tables and sentences."""
+    console = output()
+    layers, *others = tables_of(verdict)
+    first = listing(layers)
+    first.columns[0].no_wrap = False  # numbers stay whole in a narrow terminal
+    first.columns[0].min_width = _NAME_WIDTH
+    console.print(first)
+    energy = None if verdict.energy is None else others.pop()
+    for table in others:  # their titles are longer than their rows
+        console.print(f"\n{table.title}", style="bold", soft_wrap=True)
+        console.print(listing(replace(table, title="")))
     console.print()
     for line in notes_of(verdict):
         console.print(line, soft_wrap=True)
     _show_reasons(verdict, everything)
+    if verdict.energy is not None and energy is not None:
+        show_energy(energy, verdict_energy_notes(verdict.energy))
 
 
 def title_of(verdict: ExtensionVerdict) -> str:
@@ -124,13 +141,6 @@ def _instructions(cost: LayerCost) -> float:
 
 def _stream_bytes(cost: LayerCost) -> float:
     return cost.stream_bytes
-
-
-def _network(verdict: ExtensionVerdict) -> Table:
-    listing = table("", "", "before", "after")
-    for cells in network_rows(verdict):
-        listing.add_row(*cells)
-    return listing
 
 
 # --- accuracy -------------------------------------------------------------------------------------

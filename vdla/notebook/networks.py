@@ -8,15 +8,25 @@ from dataclasses import replace
 
 from vdla.charts.elements import html_legend, html_text
 from vdla.charts.fragment import html_facts, html_folded, html_fragment, html_listing, left_out
+from vdla.charts.fragment import shortened as shortened_line
 from vdla.commands.placement_tables import DEVICES, device_names, placed_rows, sentence, share, shortened
 from vdla.commands.profile_page import operator_bars, operators_roofline
 from vdla.commands.profile_tables import summary
+from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.executor import NetworkResult
 from vdla.runtime.executor.model import Model
 from vdla.runtime.executor.plan import shape_text
 from vdla.runtime.executor.profile import NetworkProfile
+from vdla.runtime.studies.explanation import Explanation
 
 _MOST_OPERATORS = 25
+
+
+def explanation_html(explanation: Explanation) -> str:
+    """As of a model, and the sentences."""
+    lines = f"<ul>{html_text('li', *map(shortened_line, explanation.notes()))}</ul>"
+    parts = [*_placement(explanation.artifact), html_folded("reasons, times and memory", lines)]
+    return html_fragment(f"operators of {explanation.artifact.plan.name}", parts)
 
 
 def model_html(model: Model) -> str:
@@ -24,17 +34,21 @@ def model_html(model: Model) -> str:
     plan = model.artifact.plan
     names = [*((name, "input") for name in plan.inputs), *((name, "output") for name in plan.outputs)]
     values = [(name, role, plan.values[name].dtype, shape_text(plan.values[name].shape)) for name, role in names]
-    parts = [
-        html_text("p", sentence(model.artifact)),
-        html_listing(("tensor", "role", "elements", "shape"), values),
-        html_listing(("device", "operators", "MACs", "share", "cycles"), _devices(model)),
-        html_folded("operators", html_listing(("operator", "name", "device", "cycles", "reason"), _operators(model))),
-    ]
-    return html_fragment(f"model {model.name}", parts)
+    said, *placement = _placement(model.artifact)
+    tensors = html_listing(("tensor", "role", "elements", "shape"), values)
+    return html_fragment(f"model {model.name}", [said, tensors, *placement])
 
 
-def _devices(model: Model) -> Iterator[tuple[str, ...]]:
-    artifact, names = model.artifact, device_names(model.artifact)
+def _placement(artifact: Artifact) -> Iterator[str]:
+    """The whole in a sentence, the devices, the operators."""
+    yield html_text("p", sentence(artifact))
+    yield html_listing(("device", "operators", "MACs", "share", "cycles"), _devices(artifact))
+    columns = ("operator", "name", "device", "cycles", "reason")
+    yield html_folded("operators", html_listing(columns, _operators(artifact)))
+
+
+def _devices(artifact: Artifact) -> Iterator[tuple[str, ...]]:
+    names = device_names(artifact)
     rows = placed_rows(artifact)
     total = sum(row.operator.macs for row in rows)
     for device in DEVICES:
@@ -51,8 +65,8 @@ def _devices(model: Model) -> Iterator[tuple[str, ...]]:
             )
 
 
-def _operators(model: Model) -> Iterator[tuple[str, ...]]:
-    for row in placed_rows(model.artifact):
+def _operators(artifact: Artifact) -> Iterator[tuple[str, ...]]:
+    for row in placed_rows(artifact):
         operator = row.operator
         cycles = "-" if operator.cycles is None else f"{operator.cycles:,}"
         yield operator.op.removeprefix("vdla."), shortened(operator.name), row.device, cycles, operator.reason or "-"

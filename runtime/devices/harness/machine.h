@@ -18,8 +18,12 @@
 #include "read_channel.h"
 #include "verilated.h"
 #include "write_channel.h"
-#ifdef VDLA_WAVES
+#ifdef VDLA_SAIF
+#include "verilated_saif_c.h"
+using Waves = VerilatedSaifC;
+#elif defined VDLA_WAVES
 #include "verilated_fst_c.h"
+using Waves = VerilatedFstC;
 #endif
 
 namespace vdla {
@@ -199,7 +203,7 @@ class Machine {
   std::array<std::vector<uint64_t>, kEvents> events_;
   uint64_t running_cycles_ = 0;
 #ifdef VDLA_WAVES
-  std::unique_ptr<VerilatedFstC> waves_;
+  std::unique_ptr<Waves> waves_;
 #endif
 };
 
@@ -208,7 +212,7 @@ class Machine {
 #ifdef VDLA_WAVES
 inline void Machine::open_waves(const char *path) {
   context_.traceEverOn(true);
-  waves_ = std::make_unique<VerilatedFstC>();
+  waves_ = std::make_unique<Waves>();
   top_.trace(waves_.get(), 99);
   waves_->open(path);
   shared_.require(waves_->isOpen(), "the file of waves", "be writable");

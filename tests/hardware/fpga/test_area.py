@@ -184,7 +184,7 @@ def test_the_command_says_whether_it_fits(monkeypatch, capsys):
 
 def test_an_unknown_fpga_part_lists_the_choices(capsys):
     assert cli.main(["area", "--part", "xc7z030"]) == 2
-    message = f"vdla: area: part must be one of {', '.join(PARTS)}, got xc7z030"
+    message = f"vdla: area: --part must be one of {', '.join(PARTS)} or FILE.json, got xc7z030"
     assert capsys.readouterr().err.startswith(message)
 
 

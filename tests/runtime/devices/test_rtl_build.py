@@ -50,6 +50,7 @@ def test_sizes_queues_tools_and_options_need_another_library() -> None:
         key(replace(TINY, array_rate=2)),
         key(TINY, replace(TOOLS, versions="others")),
         key(TINY, options=BuildOptions(waves=True)),
+        key(TINY, options=BuildOptions(waves=True, saif=True)),
         key(TINY, options=BuildOptions(assertions=True)),
     ]
     assert len(set(keys)) == len(keys)

@@ -11,17 +11,17 @@ from helpers.extension_files import again
 
 import vdla
 from vdla.hardware.config import Config
-from vdla.hardware.fpga.parts import PARTS
 from vdla.networks.digits import digits
 from vdla.networks.digits_images import training_digits
 from vdla.runtime.executor.artifact import Artifact
-from vdla.runtime.studies.energy import exploration_energy, network_energy, program_energy, verdict_energy
-from vdla.runtime.studies.explore import MachineMeasurer, explore
+from vdla.runtime.studies.energy import network_energy, program_energy
+from vdla.runtime.studies.explore import explore
+from vdla.runtime.studies.layer_energy import cost_energy
 from vdla.runtime.studies.layers import layer_of
 from vdla.runtime.studies.verdict import evaluate
-from vdla.runtime.tune.workers import InlineWorkers
-from vdla.simulator.energy import Action, EnergyError, activity_of, energy_table
+from vdla.simulator.energy import Action, EnergyError, MachineEvent, activity_of, energy_table
 from vdla.simulator.energy.activity import summed
+from vdla.simulator.energy.coefficients import NM_45
 from vdla.simulator.energy.estimate import STATIC
 from vdla.simulator.energy.table import table_of
 from vdla.simulator.timing import time_program
@@ -92,7 +92,7 @@ def test_a_verdict_has_each_layer_before_and_with_the_faster_program(tmp_path: P
     path.write_text(again())
     pooling = vdla.definitions.pooling(batch=1, channels=4, size=(4, 4), kernel=2, kind="max")
     verdict = evaluate(path, [layer_of("dense", DENSE), layer_of("pooled", pooling)], TINY, workers=0)
-    energy = verdict_energy(verdict, "45nm")
+    energy = verdict.energy_by("45nm")
     assert vdla.estimate_energy(verdict, "45nm") == energy
     dense, pooled = energy.layers
     assert verdict.layers[0].after.cost is not None and not verdict.layers[0].helps
@@ -104,7 +104,7 @@ def test_a_verdict_has_each_layer_before_and_with_the_faster_program(tmp_path: P
     assert json.loads(json.dumps(energy.to_dict()))["layers"][1]["layer"] == "pooled"
 
 
-def test_steps_of_the_extension_are_counted_without_a_price(tmp_path: Path) -> None:
+def test_steps_of_the_extension_have_the_price_of_their_operations(tmp_path: Path) -> None:
     path = tmp_path / "again.py"
     path.write_text(again())
     verdict = evaluate(path, [layer_of("dense", DENSE)], TINY, workers=0)
@@ -112,6 +112,22 @@ def test_steps_of_the_extension_are_counted_without_a_price(tmp_path: Path) -> N
     assert cost is not None
     steps = [count for part, action, *_, count in cost.events if (part, action) == ("again", Action.STEP.value)]
     assert steps == [6 * 2 * 2]  # rows, blocks of inputs and of outputs
+    energy = cost_energy(cost, verdict.after, energy_table("45nm"))
+    assert energy is not None
+    lanes, inputs = TINY.batch * TINY.block_out, TINY.block_in
+    operations = {event: count for event, count in energy.counts.items() if event.part == "again"}
+    tree = 16 + (inputs - 1).bit_length()
+    assert operations == {
+        MachineEvent("again", Action.STEP): 24,
+        MachineEvent("again", Action.MULTIPLY, 8, 8): 24 * lanes * inputs,
+        MachineEvent("again", Action.ADD, tree): 24 * lanes * (inputs - 1),
+    }
+    own = [NM_45.picojoules(event, TINY) for event in operations if event.action is not Action.STEP]
+    counts = [count for event, count in operations.items() if event.action is not Action.STEP]
+    assert energy.parts["again"].middle == pytest.approx(
+        sum(price[1] * count for price, count in zip(own, counts, strict=True) if price is not None)
+    )
+    assert [str(event) for event in energy.unpriced if event.part == "again"] == ["again step"]
 
 
 def test_outcomes_kept_in_files_have_the_same_counts(tmp_path: Path) -> None:
@@ -123,16 +139,15 @@ def test_outcomes_kept_in_files_have_the_same_counts(tmp_path: Path) -> None:
 
 def test_machines_of_a_sweep_have_the_energy_of_a_frame(tmp_path: Path) -> None:
     layers, values = [layer_of("dense", DENSE.output)], {"block_in": [2, 4, 8]}
-    workers, log = InlineWorkers(MachineMeasurer()), tmp_path / "log.jsonl"
-    found = explore(TINY, layers, values, PARTS["xc7z020"], workers, log=log)
-    energy = exploration_energy(found, "45nm")
+    found = explore(layers, TINY, values, log=tmp_path / "log.jsonl")
+    energy = found.energy_by("45nm")
     assert vdla.estimate_energy(found, "45nm") == energy
     assert sorted(energy.machines) == [1, 2]  # the first cannot be
     for at in (1, 2):
         assert 0 < energy.machines[at].low < energy.machines[at].middle < energy.machines[at].high
     assert energy.to_dict()["machines"]["1"]["estimated_pj"] == energy.machines[1].middle
     (tmp_path / "evaluate").rename(tmp_path / "elsewhere")
-    assert exploration_energy(found, energy_table("45nm")).machines == {}
+    assert found.energy_by(energy_table("45nm")).machines == {}
 
 
 def test_one_function_takes_all_of_them(network: Artifact) -> None:

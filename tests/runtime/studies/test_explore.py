@@ -12,9 +12,11 @@ import pytest
 import vdla
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.parts import PARTS
-from vdla.runtime.studies.explore import Exploration, MachineMeasurer, explore, sweep_task
+from vdla.runtime.studies.exploration import Exploration
+from vdla.runtime.studies.explore import explore
 from vdla.runtime.studies.layers import layer_of
 from vdla.runtime.studies.sweep import ExploreError, machine_of, on_front
+from vdla.runtime.studies.sweep_task import MachineMeasurer, sweep_task
 from vdla.runtime.tune.workers import InlineWorkers
 
 TINY = Config.preset("tiny")
@@ -30,7 +32,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def explored(tmp_path: Path, values: dict[str, Any], **options: Any) -> Exploration:
     workers = InlineWorkers(MachineMeasurer())
-    return explore(TINY, [LAYER], values, PART, workers, log=tmp_path / "log.jsonl", **options)
+    return explore([LAYER], TINY, values, part=PART, workers=workers, log=tmp_path / "log.jsonl", **options)
 
 
 def test_wider_machines_take_fewer_cycles_and_more_area(tmp_path: Path) -> None:
@@ -71,7 +73,7 @@ def test_a_machine_that_cannot_run_a_layer_says_why(tmp_path: Path) -> None:
     unknown = layer_of("third", vdla.te.compute((4,), lambda i: vdla.te.placeholder((4,), "int32", "x")[i] // 3, "y"))
     workers = InlineWorkers(MachineMeasurer())
     layers = [layer_of("pooling", pooling), unknown]
-    found = explore(TINY, layers, {"block_in": [4]}, PART, workers, log=tmp_path / "log.jsonl")
+    found = explore(layers, TINY, {"block_in": [4]}, part=PART, workers=workers, log=tmp_path / "log.jsonl")
     assert found.machines[0].reason.startswith("evaluate: the machine must run layer third, got none; gemm, ")
 
 
