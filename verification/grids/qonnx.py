@@ -46,7 +46,7 @@ def _scales(draw: Draw, shape: tuple[int, ...]) -> tuple[Array, bool]:
 
 
 def _between(draw: Draw, shape: Sequence[int], low: float, high: float, exact: bool) -> Array:
-    """Integers with fractions between two limits; whole ones and halves where divisions are exact."""
+    """Numbers between two limits: whole ones and halves only where divisions are exact."""
     whole = draw.random.integers(int(low), int(high) + 1, size=tuple(shape))
     fractions = np.array([*_FRACTIONS, *((0.0, 0.5) if exact else ())])
     return np.asarray(whole + draw.random.choice(fractions, size=tuple(shape)))
