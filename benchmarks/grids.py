@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators of ONNX under all options, compiled and compared with ONNX Runtime and onnx.reference.
 
+Those of QONNX are compared with a naive model of their definition.
+
 Each version of each operator is drawn so many times: types, ranks, extents, attributes, absent
 inputs, and how the model holds them. `wrong` differs from the references; `crashed` ends with an
 error that is not one of the toolkit's, or kills its process; `refused` is refused although a

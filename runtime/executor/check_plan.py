@@ -242,7 +242,8 @@ def _check_program(where: str, step: ProgramStep, known: Mapping[str, PlannedVal
         raise ArtifactError(f"{where}: {rule}, got {', '.join(step.tensors) or 'none'}")
     for name, tensor in needed.items():
         value = _find(where, step.tensors[name], known)
-        if value.dtype != tensor.dtype or value.shape is None or prod(value.shape) != prod(tensor.shape):
+        same = numpy_dtype(value.dtype) == numpy_dtype(tensor.dtype)  # as the memory holds them
+        if not same or value.shape is None or prod(value.shape) != prod(tensor.shape):
             got = f"{value.dtype}{list(value.shape or ())}"
             raise ArtifactError(f"{where}: {step.tensors[name]} must be {tensor.dtype}{list(tensor.shape)}, got {got}")
 

@@ -23,6 +23,7 @@ from vdla.compiler.graph.passes import (
     simplify,
 )
 from vdla.compiler.graph.passes.fuse_qdq import fuse_qdq
+from vdla.compiler.graph.passes.plain_layers import plain_layers
 from vdla.compiler.graph.rules import DeclinedError
 from vdla.runtime.network.node_kernels import KernelCache, node_kernel
 from vdla.runtime.numpy_operators import FUNCTIONS, Value
@@ -181,6 +182,7 @@ PREPARATION = (
     GraphPass("settle_empties", settle_empties),
     GraphPass("fold_constants", _fold),
     GraphPass("simplify", simplify),
+    GraphPass("plain_layers", plain_layers),
     GraphPass("fold_batch_norm", fold_batch_norm),
     GraphPass("merge_common_subexpressions", merge_common_subexpressions),
 )

@@ -383,7 +383,8 @@ class PlanBuilder:
     def _planned(self, name: str, offsets: Mapping[str, int]) -> PlannedValue:
         kind = self.graph.types[name]
         if not isinstance(kind, TensorType):
-            raise GraphError(f"model {self.graph.name}: {name} must be a tensor, got {kind}")
+            remedy = "export the model with tensors in its place, such as the elements of a list one by one"
+            raise GraphError(f"model {self.graph.name}: {name} must be a tensor, got {kind}; {remedy}")
         source = self.aliases.get(name)
         shape = kind.array_shape if kind.static else None
         return PlannedValue(kind.dtype, shape, offsets.get(source or name), source)

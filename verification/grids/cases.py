@@ -21,6 +21,7 @@ from vdla.verification.grids.elementwise import ELEMENTWISE, Drafter
 from vdla.verification.grids.fused import FUSED
 from vdla.verification.grids.movement import MOVEMENT
 from vdla.verification.grids.networks import NETWORKS
+from vdla.verification.grids.qonnx import DOMAINS, QONNX
 from vdla.verification.grids.quantised import MICROSOFT, QUANTISED
 from vdla.verification.grids.signals import SIGNALS
 from vdla.verification.grids.vision import VISION
@@ -28,6 +29,7 @@ from vdla.verification.grids.vision import VISION
 OLDEST = 7  # the oldest opset that ONNX Runtime accepts
 _IR_VERSION = 10
 RUNTIME = "com.microsoft"  # the domain of ONNX Runtime, whose operators it alone computes
+_OLDEST_OF_QONNX = 9  # the opset with which its first models were exported
 _OF_DOMAINS = 21  # the opset beside other domains, which both references know
 
 DRAFTERS: Mapping[str, Drafter] = {
@@ -41,6 +43,7 @@ DRAFTERS: Mapping[str, Drafter] = {
     **SIGNALS,
     **CLASSICAL,
     **{f"{RUNTIME}.{name}": drafter for name, drafter in {**MICROSOFT, **FUSED}.items()},
+    **{f"{domain}.{name}": drafter for domain in DOMAINS for name, drafter in QONNX.items()},
 }
 """What draws the operands of each operator."""
 
@@ -118,8 +121,8 @@ class GridCase:
         """Name, value, and whether it is constant, of the operands that are given."""
         for place, x in enumerate(self.draft.inputs):
             if x is not None:
-                fixed = form is Form.FOLDED or (form is not Form.INPUTS and place in self.draft.constant)
-                yield f"x{place}", x, fixed
+                parameter = form is not Form.INPUTS and place in self.draft.constant
+                yield f"x{place}", x, form is Form.FOLDED or parameter or place in self.draft.fixed
 
 
 def _plain(value: Any) -> str:  # noqa: ANN401  of any type of attributes
@@ -169,6 +172,8 @@ def versions_of(operator: str) -> tuple[tuple[OperatorVersion, int], ...]:
     if operator.startswith(RUNTIME):
         return ((OperatorVersion(operator.removeprefix(f"{RUNTIME}."), RUNTIME), OPSET),)
     *domain, name = operator.rsplit(".", 1)
+    if domain and domain[0] in DOMAINS:
+        return ((OperatorVersion(name, domain[0], 1), _OLDEST_OF_QONNX), (OperatorVersion(name, domain[0], 2), OPSET))
     schemas = [item for item in defs.get_all_schemas_with_history() if item.name == name]
     schemas = [item for item in schemas if item.domain == "".join(domain)]
     schemas.sort(key=lambda item: int(item.since_version))

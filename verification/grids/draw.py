@@ -34,7 +34,8 @@ _DTYPES["tensor(double)"] = TensorProto.DOUBLE
 class NodeDraft:
     """The operands and attributes of a node; None is an absent operand. `constant` are the places
     of operands that are parameters, such as axes, which most models have as constants; `absent`
-    those of results that the node leaves out. `before` are nodes that make values of the operands
+    those of results that the node leaves out, `fixed` those of operands that are constants in every
+    model. `before` are nodes that make values of the operands
     x0, x1, ... and `names` the operands then; without them the node takes the operands themselves.
     `tolerance` is how far results may differ beyond the rounding of their type. Declared types of
     `trusted` results are taken at their word. What is not `compiled`, such as sequences, is
@@ -45,6 +46,7 @@ class NodeDraft:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     outputs: int = 1
     constant: frozenset[int] = frozenset()
+    fixed: frozenset[int] = frozenset()
     absent: frozenset[int] = frozenset()
     before: Sequence[NodeProto] = ()
     names: Sequence[str] = ()

@@ -2,13 +2,14 @@
 """The quantised result of a float operator: Q(Clip(Relu(op(...)))).
 
 Relu and Clip become bounds of the quantised result: rounding is monotone, so clipping before and
-after it is the same.
+after it is the same. So does the arithmetic in which models of QONNX round before they quantise;
+an integer operator rounds in its own way, which differs from theirs halfway between two integers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def quantised_result(graph: Graph, node: Node) -> QuantisedResult | None:
         return None
     scale, zero_point = quantisation.scale[0], int(quantisation.zero_point[0])
     result = QuantisedResult(graph, node.inputs[0], scale, zero_point, (_LOW, _HIGH), (node,))
-    while (before := _clipped(result)) is not None:
+    while (before := _clipped(result) or _rounded(result)) is not None:
         result = before
     return result
 
@@ -97,14 +98,33 @@ def _clipped(result: QuantisedResult) -> QuantisedResult | None:
         before_low if low is None else min(max(low, before_low), before_high),
         before_high if high is None else min(max(high, before_low), before_high),
     )
-    return QuantisedResult(
-        graph=graph,
-        value=node.inputs[0],
-        scale=result.scale,
-        zero_point=result.zero_point,
-        bounds=bounds,
-        nodes=(node, *result.nodes),
-    )
+    return replace(result, value=node.inputs[0], bounds=bounds, nodes=(node, *result.nodes))
+
+
+_ROUNDED = ("Div", "Add", "Clip", "Round", "Sub", "Mul")
+
+
+def _rounded(result: QuantisedResult) -> QuantisedResult | None:
+    """The result before (Round(Clip(x / scale + zero)) - zero) * scale, with the result's scale."""
+    graph, value = result.graph, result.value
+    nodes: list[Node] = []
+    for op in reversed(_ROUNDED):
+        node = graph.producers.get(value)
+        if node is None or node.op != op or graph.readers(value) != 1:
+            return None
+        nodes.insert(0, node)
+        value = node.inputs[0]
+    scales, zeros = ([graph.constant(nodes[place].inputs[1]) for place in places] for places in ((0, 5), (1, 4)))
+    limits = [graph.constant(name) for name in nodes[2].inputs[1:]]
+    constants = [float(x.reshape(())) for x in (*scales, *zeros, *limits) if x is not None and x.size == 1]
+    if len(constants) != 6 or not np.isfinite(constants).all() or not constants[2].is_integer():
+        return None
+    if set(constants[:2]) != {float(result.scale)} or constants[2] != constants[3]:
+        return None
+    shift = result.zero_point - int(constants[2])
+    low, high = (min(max(round(limit) + shift, _LOW), _HIGH) for limit in constants[4:])
+    bounds = max(low, result.bounds[0]), min(high, result.bounds[1])
+    return replace(result, value=value, bounds=bounds, nodes=(*nodes, *result.nodes))
 
 
 def _clip_limits(graph: Graph, node: Node) -> tuple[Array | None, Array | None] | None:

@@ -46,6 +46,7 @@ def import_model(
     from vdla.compiler.graph.onnx.functions import expand_functions
     from vdla.compiler.graph.onnx.infer import infer_types
     from vdla.compiler.graph.onnx.load import load_model
+    from vdla.compiler.graph.onnx.operand_rules import check_operands
     from vdla.compiler.graph.onnx.support import check_supported
     from vdla.compiler.graph.onnx.upgrade import upgrade_model
 
@@ -59,7 +60,9 @@ def import_model(
             break
         check_supported(expanded)
         loaded = infer_types(expanded)
-    return check_graph(build_graph(loaded), "import of")
+    graph = check_graph(build_graph(loaded), "import of")
+    check_operands(graph)
+    return graph
 
 
 def infer_graph_types(graph: Graph) -> Graph:

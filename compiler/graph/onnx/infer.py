@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 import onnx
-from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto, checker, defs, numpy_helper, shape_inference
+from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto, checker, defs, helper, numpy_helper, shape_inference
 
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.onnx.declared import Types, clear_bodies, is_static, refines, sound_declarations
 from vdla.compiler.graph.onnx.errors import OnnxError, OnnxWarning
 from vdla.compiler.graph.onnx.export import export_node, export_types, imports, type_proto
 from vdla.compiler.graph.onnx.load import LARGE, LoadedModel
+from vdla.compiler.graph.onnx.structure import node_label
 from vdla.compiler.graph.onnx.symbols import forget_symbols, symbols
 from vdla.compiler.graph.onnx.values import type_of
 
@@ -86,11 +88,39 @@ def _inferred(loaded: LoadedModel) -> ModelProto:
     try:
         typed = _with_types(loaded.model.SerializeToString(), values)
     except _INFERENCE_ERRORS as error:
-        text = " ".join(str(error).split())
-        raise OnnxError(f"{loaded.name}: types of all values must follow from the inputs, got: {text}") from error
+        raise OnnxError(_refusal(loaded, values, str(error))) from error
     assert isinstance(typed, onnx.ModelProto)
     forget_symbols(typed.graph, known)
     return typed
+
+
+_TRACE = re.compile(r"\[\w+Error\]|Inference error\(s\):|\(op_type:[^)]*\):")
+
+
+def _refusal(loaded: LoadedModel, values: bool, text: str) -> str:
+    """The sentence for a model whose types contradict each other, with the first node to blame."""
+    model = ModelProto.FromString(loaded.model.SerializeToString())
+    del model.graph.output[:]
+    nodes = list(model.graph.node)
+    known = model
+    sound, wrong = 0, len(nodes)  # so many nodes are inferred, so many are not
+    while wrong - sound > 1:
+        middle = (sound + wrong) // 2
+        del model.graph.node[:]
+        model.graph.node.extend(nodes[:middle])
+        try:
+            known, sound = _with_types(model.SerializeToString(), values), middle
+        except _INFERENCE_ERRORS as error:
+            wrong, text = middle, str(error)
+    said = " ".join(_TRACE.sub(" ", text).split())
+    if not nodes:
+        return f"{loaded.name}: types of all values must follow from the inputs, got: {said}"
+    culprit = nodes[wrong - 1]
+    types = {value.name: value.type for value in (*known.graph.input, *known.graph.value_info)}
+    types |= {t.name: helper.make_tensor_type_proto(t.data_type, tuple(t.dims)) for t in known.graph.initializer}
+    read = ", ".join(str(type_of(types[name]) or "no type") for name in culprit.input if name in types)
+    rule = "its types must follow from those of its inputs"
+    return f"{loaded.name}: {node_label(culprit)}: {rule}{f' ({read})' if read else ''}, got: {said}"
 
 
 def _with_types(content: bytes, values: bool) -> ModelProto:

@@ -2,8 +2,9 @@
 """The operators of QONNX, and Quark's extended quantisation, by ONNX's.
 
 A Quant of at most 8 bits becomes QuantizeLinear and DequantizeLinear, which `passes/fuse_qdq.py`
-fuses to integer operators; a wider one is computed in float32. QuantizeLinear adds the zero point
-after it rounds, QONNX before: with an odd zero point they differ at ties.
+fuses to integer operators; a wider one is computed in float32. QuantizeLinear rounds halves to even
+and adds the zero point afterwards, QONNX before: with another rounding, or an odd zero point, the
+value is rounded in float32 first, and QuantizeLinear finds integers.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from vdla.compiler.graph.onnx.foreign import ForeignOperator
 from vdla.compiler.graph.onnx.old_node import OldNode, Upgrade
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
+_INTEGER_BITS = 8
 _EVEN = ("ROUND", "HALF_EVEN")
 _ROUNDINGS = (*_EVEN, "CEIL", "FLOOR", "UP", "DOWN", "HALF_UP", "HALF_DOWN")
 
@@ -26,16 +28,32 @@ def _quant(old: OldNode) -> list[NodeProto]:
     signed, narrow = old.take("signed", 1), old.take("narrow", 1 if old.node.op_type == "IntQuant" else 0)
     mode = _mode(old, "ROUND")
     bits = _number(old, 3, "bit width")
-    if bits == 1 and signed:
-        return _bipolar(old, old.input(1))
-    low, high = _limits(bits, signed, narrow)
     scale, zero = old.constants.get(old.input(1)), old.constants.get(old.input(2))
-    if scale is not None and zero is not None and mode in _EVEN:
+    parameters = None
+    if scale is not None and zero is not None and bits <= _INTEGER_BITS:
         parameters = _parameters(old, scale, zero, np.dtype(np.int8 if signed else np.uint8))
-        if parameters is not None and bits <= 8:
-            return _on_integers(old, scale, zero, parameters, (low, high))
+    if bits == 1 and signed:
+        return _one_bit(old, zero)
+    low, high = _limits(bits, signed, narrow)
+    if parameters is not None and mode in _EVEN and scale is not None and zero is not None and not (zero % 2).any():
+        return _quantised(old, _clipped(old, scale, zero, (low, high)), parameters)
     y = old.value("Add", [old.value("Div", [old.input(0), old.input(1)]), old.input(2)])
     y = _rounded(old, old.value("Clip", [y, _float(old, low), _float(old, high)]), mode)
+    y = old.value("Sub", [y, old.input(2)])
+    if parameters is None:
+        return old.final("Mul", [y, old.input(1)])
+    return _quantised(old, old.value("Mul", [y, old.input(1)]), parameters)
+
+
+def _one_bit(old: OldNode, zero: Array | None) -> list[NodeProto]:
+    """-1 or 1, by the sign of the scaled value, less the zero point, times the scale."""
+    if zero is not None and not zero.any():
+        scale = old.constants.get(old.input(1))
+        if scale is not None and (scale > 0).all():
+            return _bipolar(old, old.input(1))
+    y = old.value("Add", [old.value("Div", [old.input(0), old.input(1)]), old.input(2)])
+    positive = old.value("GreaterOrEqual", [y, _float(old, 0)])
+    y = old.value("Where", [positive, _float(old, 1), _float(old, -1)])
     return old.final("Mul", [old.value("Sub", [y, old.input(2)]), old.input(1)])
 
 
@@ -48,40 +66,39 @@ def _parameters(old: OldNode, scale: Array, zero: Array, dtype: np.dtype[np.int8
     rank, limits = old.rank(old.input(0)), np.iinfo(dtype)
     shape = _common_shape(old, scale, zero)
     long = [axis for axis, extent in enumerate(shape) if extent != 1]
-    if len(long) > 1 or (long and rank != len(shape)) or not (scale > 0).all():
+    if len(long) > 1 or 0 in shape or rank is None or rank < len(shape) or not (scale > 0).all():
         return None
     if (zero != np.rint(zero)).any() or zero.min() < limits.min or zero.max() > limits.max:
         return None
+    axis = long[0] + rank - len(shape) if long else 1
     flat = (-1,) if long else ()
     pair = [np.broadcast_to(value, shape).reshape(flat) for value in (scale.astype(np.float32), zero.astype(dtype))]
-    return old.constant(pair[0], "scale"), old.constant(pair[1], "zero_point"), long[0] if long else 1
+    return old.constant(pair[0], "scale"), old.constant(pair[1], "zero_point"), axis
 
 
 def _common_shape(old: OldNode, first: Array, second: Array) -> tuple[int, ...]:
     """The shape to which two parameters broadcast."""
     try:
-        shape = np.broadcast_shapes(first.shape, second.shape)
+        return np.broadcast_shapes(first.shape, second.shape)
     except ValueError:
-        shape = (0,)
-    if 0 in shape:
         got = f"{list(first.shape)} and {list(second.shape)}"
-        raise old.refuse(f"have parameters with elements, of shapes that broadcast, got {got}")
-    return shape
+        raise old.refuse(f"have parameters of shapes that broadcast, got {got}") from None
 
 
-def _on_integers(
-    old: OldNode, scale: Array, zero: Array, parameters: _Parameters, limits: tuple[int, int]
-) -> list[NodeProto]:
-    """Clipped, as the range may be narrower than 8 bits, then quantised and dequantised."""
+def _clipped(old: OldNode, scale: Array, zero: Array, limits: tuple[float, float]) -> str:
+    """The input clipped, as the range may be narrower than 8 bits."""
     low, high = (((limit - zero) * scale).astype(np.float32) for limit in limits)
     names = old.constant(low.reshape(()) if low.size == 1 else low, "low"), ""
     names = names[0], old.constant(high.reshape(()) if high.size == 1 else high, "high")
     if low.size == 1:
-        clipped = old.value("Clip", [old.input(0), *names])
-    else:
-        clipped = old.value("Min", [old.value("Max", [old.input(0), names[0]]), names[1]])
+        return old.value("Clip", [old.input(0), *names])
+    return old.value("Min", [old.value("Max", [old.input(0), names[0]]), names[1]])
+
+
+def _quantised(old: OldNode, x: str, parameters: _Parameters) -> list[NodeProto]:
+    """Quantised and dequantised."""
     scale_name, zero_name, axis = parameters
-    q = old.value("QuantizeLinear", [clipped, scale_name, zero_name], axis=axis)
+    q = old.value("QuantizeLinear", [x, scale_name, zero_name], axis=axis)
     old.attributes.clear()
     old.set("axis", axis)
     return old.final("DequantizeLinear", [q, scale_name, zero_name])
@@ -126,11 +143,11 @@ def _trunc(old: OldNode) -> list[NodeProto]:
     return old.final("Mul", [y, old.input(4)])
 
 
-def _limits(bits: float, signed: int, narrow: int) -> tuple[int, int]:
-    """The least and the greatest integer."""
+def _limits(bits: float, signed: int, narrow: int) -> tuple[float, float]:
+    """The least and the greatest integer; of a width between two, what values are clipped to."""
     if not signed:
-        return 0, int(2**bits) - 1 - narrow
-    return -int(2 ** (bits - 1)) + narrow, int(2 ** (bits - 1)) - 1
+        return 0, 2.0**bits - 1 - narrow
+    return -(2.0 ** (bits - 1)) + narrow, 2.0 ** (bits - 1) - 1
 
 
 def _mode(old: OldNode, default: str) -> str:

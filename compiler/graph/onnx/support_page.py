@@ -35,7 +35,7 @@ _REMARKS = {
     "QAttention": "without rotation and buffers shared by past and present",
     "QLinearAveragePool": "channels before the image",
     "QLinearGlobalAveragePool": "channels before the image",
-    "Quant": "on integers up to 8 bits, half to even; else float32",
+    "Quant": "on integers up to 8 bits; else float32",
     "SkipLayerNormalization": "without mean and inv_std_var",
     "SkipSimplifiedLayerNormalization": "without mean and inv_std_var",
 }

@@ -29,7 +29,7 @@ from vdla.compiler.graph.onnx.infer import has_short_vectors
 from vdla.compiler.graph.onnx.inline import inlined
 from vdla.compiler.graph.onnx.load import LARGE, LoadedModel
 from vdla.compiler.graph.onnx.old_node import OldNode
-from vdla.compiler.graph.onnx.structure import check_nodes
+from vdla.compiler.graph.onnx.structure import check_nodes, node_label
 from vdla.compiler.graph.onnx.upgrades import UPGRADES
 from vdla.compiler.graph.onnx.values import array_of
 
@@ -176,6 +176,7 @@ class _Upgrader:
     def _node(self, node: NodeProto, versions: Mapping[str, int], depth: int) -> list[NodeProto]:
         function = self.functions.get((node.domain, node.op_type, node.overload))
         if function is not None:
+            _check_call(node, function)
             body = inlined(node, function)
             return self.nodes(body, versions_of(function.opset_import), depth + 1)
         for attribute in node.attribute:
@@ -196,6 +197,14 @@ class _Upgrader:
         for node in nodes:
             self.types |= _constant_types([node]) or _result_types(node, self.types, self.constants)
             self.constants |= _constant_values([node])
+
+
+def _check_call(node: NodeProto, function: FunctionProto) -> None:
+    """Refuses more operands or results than a function of the model has."""
+    for what, given, known in (("inputs", node.input, function.input), ("outputs", node.output, function.output)):
+        if len(given) > len(known):
+            rule = f"the number of {what} must be at most {len(known)}, as of its function"
+            raise OnnxError(f"{node_label(node)}: {rule}, got {len(given)}")
 
 
 @cache

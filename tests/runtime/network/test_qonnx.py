@@ -2,6 +2,7 @@
 """Operators of QONNX against the formulas that QONNX publishes, compiled for the CPU."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 import vdla
 from vdla.compiler.graph.onnx import OnnxError, import_model
 from vdla.compiler.graph.passes import run_passes
+from vdla.hardware.config import Config
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION
 
@@ -86,6 +88,25 @@ def test_quant(case):
     np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("zero", [1, 2])
+@pytest.mark.parametrize("mode", ROUNDINGS)
+def test_halves_are_rounded_with_the_zero_point(mode, zero):
+    x = np.arange(-12, 12, dtype=np.float32) / 4
+    got = one("Quant", x, [number(0.5), number(zero), number(8)], signed=1, narrow=0, rounding_mode=mode)
+    np.testing.assert_array_equal(got, naive_quant(x, 0.5, zero, 8, 1, 0, mode))
+
+
+def test_one_bit_is_the_sign_with_the_zero_point():
+    x = np.float32([-1, -0.5, -0.4, 0, 1])
+    got = one("Quant", x, [number(0.25), number(2), number(1)], signed=1, narrow=0)
+    np.testing.assert_array_equal(got, np.float32([-3, -1, -1, -1, -1]) / 4)
+
+
+def test_a_width_between_integers_limits_the_values_before_they_are_rounded():
+    got = one("Quant", np.float32([9]), [number(1), number(0), number(2.5)], signed=0, narrow=0)
+    np.testing.assert_array_equal(got, [5])
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (1, 4, 1, 1), (2, 4, 1, 1)])
 def test_bipolar_quant(shape):
     x = R.uniform(-3, 3, (2, 4, 3, 5)).astype(np.float32)
@@ -112,18 +133,20 @@ def test_trunc_with_a_scale_of_the_result(signed):
     np.testing.assert_array_equal(got, np.floor(np.clip(x / 0.25 / 4, low, high)))
 
 
-@pytest.mark.parametrize("bits", [1, 2, 3, 4, 6, 8])
-def test_a_network_of_few_bits_runs_on_integers(bits):
+@pytest.mark.parametrize(
+    ("bits", "zero", "machine"), [*((bits, 0, 8) for bits in (1, 2, 3, 4, 6, 8)), (8, 3, 8), (2, 0, 4), (4, 5, 4)]
+)
+def test_a_network_of_few_bits_runs_on_integers(bits, zero, machine):
     weight = R.uniform(-1, 1, (16, 16, 3, 3)).astype(np.float32)
     constants = {"w": weight, "xs": number(1 / 16), "z": number(0), "b": number(bits), "eight": number(8)}
-    constants |= {"ws": R.uniform(0.1, 0.3, (16, 1, 1, 1)).astype(np.float32), "ys": number(0.25)}
+    constants |= {"yz": number(zero), "ws": R.uniform(0.1, 0.3, (16, 1, 1, 1)).astype(np.float32), "ys": number(0.25)}
     quant = {"domain": DOMAIN, "narrow": 0}
     nodes = [
         helper.make_node("Quant", ["x", "xs", "z", "eight"], ["xq"], signed=1, **quant),
         helper.make_node("Quant", ["w", "ws", "z", "b"], ["wq"], signed=1, **quant),
         helper.make_node("Conv", ["xq", "wq"], ["c"], pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["c"], ["r"]),
-        helper.make_node("Quant", ["r", "ys", "z", "eight"], ["y"], signed=0, **quant),
+        helper.make_node("Quant", ["r", "ys", "yz", "eight"], ["y"], signed=0, **quant),
     ]
     model = model_of(nodes, (1, 16, 8, 8), constants)
     graph = run_passes(import_model(model), (*PREPARATION, *INTEGER))
@@ -131,7 +154,8 @@ def test_a_network_of_few_bits_runs_on_integers(bits):
     x = R.uniform(-4, 4, (1, 16, 8, 8)).astype(np.float32)
     exact = vdla.compile(model, "host")(x)
     (name,) = [node.outputs[0] for node in graph.nodes if node.op == "vdla.QConv"]
-    with compile_network(model, "pynq_z1", place={name: "vdla"}) as compiled:
+    config = replace(Config.preset("pynq_z1"), name="narrow", wgt_bits=machine)
+    with compile_network(model, config, place={name: "vdla"}) as compiled:
         run = compiled.run({"x": x})
     assert run.cycles > 0
     np.testing.assert_array_equal(run.outputs["y"], exact)
@@ -140,7 +164,7 @@ def test_a_network_of_few_bits_runs_on_integers(bits):
     padded = np.pad(xq, ((0, 0), (0, 0), (1, 1), (1, 1)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
     total = np.maximum(np.einsum("nchwyx,ocyx->nohw", windows, wq), 0)
-    difference = np.abs(exact - naive_quant(total, 0.25, 0, 8, 0, 0, "ROUND"))
+    difference = np.abs(exact - naive_quant(total, 0.25, zero, 8, 0, 0, "ROUND"))
     assert difference.max() <= 0.25 and (difference > 0).mean() < 0.01
 
 

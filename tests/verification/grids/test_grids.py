@@ -9,7 +9,8 @@ import pytest
 from onnx import defs
 
 from vdla.benchmarks.grids import run
-from vdla.benchmarks.harness import SubjectError
+from vdla.benchmarks.harness import BenchmarkResult, SubjectError
+from vdla.commands.bench_command import passed
 from vdla.verification.grids import judge as judging
 from vdla.verification.grids.cases import DRAFTERS, Form, Grid, with_results
 from vdla.verification.grids.draw import NodeDraft
@@ -142,6 +143,13 @@ def test_every_version_of_an_operator_has_cases():
     since = Counter(grid.case(place).version.since for place in range(len(grid)))
     known = {int(item.since_version) for item in defs.get_all_schemas_with_history() if item.name == "Clip"}
     assert since == dict.fromkeys(known - {1}, 3)
+
+
+def test_a_refused_case_fails_the_benchmark():
+    figures = {"cases": 2, "wrong": 0, "crashed": 0, "refused": 1}
+    assert not passed(BenchmarkResult("grids", figures, [], {}))
+    assert passed(BenchmarkResult("grids", figures | {"refused": 0}, [], {}))
+    assert passed(BenchmarkResult("mutants", {"refused": 9}, [], {}))
 
 
 def test_the_benchmark_counts_cases_by_operator():

@@ -53,7 +53,7 @@ def test_a_quantised_model_runs_on_the_machine(name):
 def test_every_model_says_who_wrote_it():
     exporters = collections.Counter(name.split("_")[0] for name in MODELS)
     assert len(MODELS) >= 200
-    assert {"torch", "quantised", "keras", "tensorflow", "jax", "brevitas"} <= set(exporters)
+    assert {"torch", "quantised", "keras", "tensorflow", "jax", "brevitas", "paddle"} <= set(exporters)
     assert all(model.entry.exporter and len(model.content) <= MOST_BYTES for model in MODELS.values())
 
 

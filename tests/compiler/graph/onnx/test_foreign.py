@@ -79,7 +79,7 @@ ONES = np.ones((), np.float32)
         ("qonnx.custom_op.general.Quant", {}, ["x", "a", "b", "big"],
          "Quant y: the node must have one constant bit width from 1 to 32, got 64.0"),
         ("qonnx.custom_op.general.Quant", {}, ["x", "two", "three", "four"],
-         "Quant y: the node must have parameters with elements, of shapes that broadcast, got [2] and [3]"),
+         "Quant y: the node must have parameters of shapes that broadcast, got [2] and [3]"),
         ("com.amd.quark.ExtendedQuantizeLinear", {}, ["x"],
          "ExtendedQuantizeLinear y: the node must have the input scale, got none"),
     ],
