@@ -249,14 +249,15 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.vdla.intrinsics simulator.verify simulator runtime.devices runtime.native"
     ),
     "commands": (
-        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic hardware.asm "
-        "compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
-        "compiler.operators.vdla compiler.operators compiler.operators.definitions compiler.operators.cpu "
-        "compiler.operators.gpu compiler.graph compiler.templates compiler.tune compiler.tune.searches "
-        "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.function simulator.stats "
-        "simulator.verify simulator.timing simulator simulator.energy runtime.devices runtime.grid runtime.executor "
-        "compiler.graph.accelerator runtime.network runtime.tune networks runtime.diagnosis verification.programs "
-        "verification.generated_tests benchmarks.harness charts runtime.studies runtime.checks"
+        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic "
+        "hardware.asm compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm "
+        "compiler.codegen.ptx compiler.operators.vdla compiler.operators compiler.operators.definitions "
+        "compiler.operators.cpu compiler.operators.gpu compiler.graph compiler.templates compiler.tune "
+        "compiler.tune.searches compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
+        "simulator.function simulator.stats simulator.verify simulator.timing simulator simulator.energy "
+        "runtime.devices runtime.grid runtime.executor compiler.graph.accelerator runtime.network runtime.tune "
+        "runtime.remote networks runtime.diagnosis verification.programs verification.generated_tests "
+        "benchmarks.harness charts runtime.studies runtime.checks"
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
@@ -285,6 +286,9 @@ ROOMS: dict[str, str] = {
     ),
     "commands.board": (
         "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis commands"
+    ),
+    "commands.on_board": (
+        "support hardware hardware.program runtime.devices runtime.executor runtime.diagnosis commands"
     ),
     "notebook": (
         "support hardware hardware.program compiler.ir compiler.schedule compiler.operators.vdla compiler.map "

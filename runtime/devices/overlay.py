@@ -22,9 +22,7 @@ from vdla.hardware.config import Config
 from vdla.runtime.devices.board_link import BoardLink, await_board, limit_calls, one_line
 from vdla.runtime.devices.completion import InterruptWait, interrupt_wait
 from vdla.runtime.devices.device import DeviceError
-
-IP_VLNV = "vdla:accelerator:vdla:1.0"
-"""The type of the accelerator in a block design, to which its driver class is bound."""
+from vdla.runtime.devices.handoff import IP_VLNV
 
 OVERLAYS = "VDLA_OVERLAYS"
 """The environment variable with the folder of bitstreams."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import NoReturn, TextIO
@@ -55,6 +55,14 @@ def table(title: str, *columns: str) -> Table:
     result = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
     for index, column in enumerate(columns):
         result.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
+    return result
+
+
+def listing(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table with these rows."""
+    result = table(title, *columns)
+    for row in rows:
+        result.add_row(*row)
     return result
 
 

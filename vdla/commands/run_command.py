@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.commands import OK, CommandError
 from vdla.commands.arrays import (
+    OUTPUT_COLUMNS,
     Array,
+    output_rows,
     outputs_document,
-    outputs_table,
     read_inputs,
     require_all,
     with_random,
     write_outputs,
 )
-from vdla.commands.console import output, progress
+from vdla.commands.console import listing, output, progress
 from vdla.commands.device_options import add_device_arguments, device_options
 from vdla.commands.files import is_model, write_json
 from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, with_dram
@@ -195,7 +196,7 @@ def _show(program: Program, outputs: Mapping[str, Array], stats: RunStats, lines
         console.print(run_tables.lines(program, stats, lines))
     if outputs:
         console.print()
-        console.print(outputs_table(outputs))
+        console.print(listing("outputs", OUTPUT_COLUMNS, output_rows(outputs)))
 
 
 def _document(outputs: Mapping[str, Array], stats: RunStats, written: list[Path]) -> dict[str, Any]:
