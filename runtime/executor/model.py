@@ -133,9 +133,12 @@ class Model:
         self.artifact.save(path)
 
     @staticmethod
-    def load(path: str | PathLike[str], device: str | Device = "sim") -> Model:
-        """The model in a file that `save` wrote; ArtifactError says what is wrong with it."""
-        return Model(Artifact.load(path), device)
+    def load(path: str | PathLike[str], device: str | Device = "sim", *, trust: str | None = None) -> Model:
+        """The model in a file that `save` wrote; ArtifactError says what is wrong with it.
+
+        `trust` is the SHA-256 of a file whose programs are not verified again.
+        """
+        return Model(Artifact.load(path, trust), device)
 
     def close(self) -> None:
         """Free the memory on the device; the model opens it again when needed."""

@@ -64,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--timeout CYCLES": "stop a run that takes more cycles",
+            "--trust HASH": "the SHA-256 of a network that is not verified again",
             "--waves FILE.fst": "write waveforms of a run on rtl",
         },
     )
@@ -86,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         from vdla.commands.run_model import run_model
 
         return run_model(arguments)
-    refuse("run", arguments, ("image", "mean", "std", "scale"), "for a program")
+    refuse("run", arguments, ("image", "mean", "std", "scale", "trust"), "for a program")
     if arguments.timing_only:
         refuse("run", arguments, ("output", "input", "random_inputs"), "with --timing-only")
     _check_device(arguments)

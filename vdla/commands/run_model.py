@@ -33,7 +33,7 @@ def run_model(arguments: argparse.Namespace) -> int:
     from vdla.runtime.executor.model import Model
 
     _refuse(arguments)
-    artifact = Artifact.load(arguments.program)
+    artifact = Artifact.load(arguments.program, arguments.trust)
     inputs = read_model_inputs(artifact.plans, arguments, "run")
     with _device(artifact, arguments) as device, Model(artifact, device) as model:
         results = run_all(model, inputs)

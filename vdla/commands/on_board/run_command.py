@@ -34,6 +34,7 @@ from vdla.hardware.program import Program
 from vdla.runtime.devices import open_device
 from vdla.runtime.devices.run import run as run_on
 from vdla.runtime.executor.artifact import Artifact
+from vdla.runtime.executor.load import load
 from vdla.runtime.executor.model import Model
 
 EXAMPLES = """\
@@ -53,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--timeout CYCLES": "stop a run that takes more cycles",
+            "--trust HASH": "the SHA-256 of a file that is not verified again (sha256sum FILE)",
             "--json": "write JSON to FILE, or to standard output in place of tables",
         },
     )
@@ -79,7 +81,7 @@ Results = tuple[str, tuple[str, ...], list[tuple[str, ...]], dict[str, Array], d
 
 
 def _run_model(arguments: argparse.Namespace) -> Results:
-    artifact = Artifact.load(arguments.program)
+    artifact = Artifact.load(arguments.program, arguments.trust)
     inputs = read_model_inputs(artifact.plans, arguments, "run")
     config = artifact.config
     if config is None:
@@ -100,7 +102,8 @@ def _run_model(arguments: argparse.Namespace) -> Results:
 
 def _run_program(arguments: argparse.Namespace) -> Results:
     refuse("run", arguments, ("image", "mean", "std", "scale"), "for a program")
-    program = Program.load(arguments.program)
+    program = load(arguments.program, trust=arguments.trust)
+    assert isinstance(program, Program)
     arrays = read_inputs(arguments.input)
     if arguments.random_inputs is not None:
         arrays = with_random(program, arrays, arguments.random_inputs)
