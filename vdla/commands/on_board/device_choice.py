@@ -18,11 +18,12 @@ from vdla.support.suggest import one_of
 
 
 def add_device_arguments(parser: argparse.ArgumentParser) -> None:
-    """--device, --bitstream, --accept-build."""
+    """--device, --bitstream, --accept-build, --fclk-mhz."""
     options = {
         "--device NAME = pynq": "pynq (default), or pynq://HOST:PORT, another board",
         "--bitstream FILE.bit": f"the bitstream (default: the machine's in ${OVERLAYS} or here)",
         "--accept-build HASH": "accept a bitstream of this build, though other sources are installed",
+        "--fclk-mhz MHZ": "set the clock of the accelerator",
     }
     add_options(parser, options)
 
@@ -38,7 +39,7 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
 
 def device_options(where: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """The options of `open_device`, which a device that is not of this board does not have."""
-    given = {name: getattr(arguments, name) for name in ("bitstream", "accept_build")}
+    given = {name: getattr(arguments, name) for name in ("bitstream", "accept_build", "fclk_mhz")}
     given = {name: value for name, value in given.items() if value is not None}
     for name, value in given.items() if arguments.device != "pynq" else ():
         option = f"--{name.replace('_', '-')}"
