@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, Opcode, Partition, Places, PlugInState, Unit, Where, partition
@@ -227,7 +229,7 @@ def classes(program: Program) -> list[Ints]:
     return sorted(filter(len, groups), key=lambda group: int(group[0]))
 
 
-def _numbers(columns: Sequence[Ints]) -> Ints:
+def _numbers(columns: Sequence[NDArray[Any]]) -> Ints:
     """Equal numbers for equal rows, by a checksum that is compared where it is equal.
 
     The columns are not put side by side, which would take as much memory again.

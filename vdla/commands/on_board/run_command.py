@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from vdla.commands import OK
@@ -31,7 +32,7 @@ from vdla.commands.on_board.device_choice import add_device_arguments, device_op
 from vdla.commands.options import add_options, refuse
 from vdla.commands.plain_table import plain_table
 from vdla.hardware.program import Program
-from vdla.runtime.devices import open_device
+from vdla.runtime.devices import Device, open_device
 from vdla.runtime.devices.run import run as run_on
 from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.load import load
@@ -53,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         {
+            "--throughput N": "measure the throughput of a network in N runs instead",
             "--timeout CYCLES": "stop a run that takes more cycles",
             "--trust HASH": "the SHA-256 of a file that is not verified again (sha256sum FILE)",
             "--json": "write JSON to FILE, or to standard output in place of tables",
@@ -62,6 +64,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run, write the files, print the tables."""
+    if arguments.throughput is not None:
+        return _throughput(arguments)
     results = _run_model(arguments) if is_model(arguments.program) else _run_program(arguments)
     title, columns, rows, outputs, document = results
     written = write_outputs(arguments.output, outputs) if arguments.output else []
@@ -76,6 +80,29 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _throughput(arguments: argparse.Namespace) -> int:
+    """Measure instead of running; the inputs are zeros."""
+    refuse("run", arguments, ("input", "random_inputs", "image", "output"), "with --throughput")
+    artifact = Artifact.load(arguments.program, arguments.trust)
+    with _device(artifact, arguments) as device, Model(artifact, device) as model:
+        result = model.throughput_test(arguments.throughput)
+    if write_json(arguments.json, result.to_dict()):
+        return OK
+    print(f"{model.name}: {result.images_per_second:,.1f} images a second in {result.runs} runs")
+    if result.clock_mhz is not None:
+        accelerator = f"{result.cycles:,} cycles at {result.clock_mhz:g} MHz"
+        print(f"a run takes {milliseconds(result.seconds / result.runs)}: "
+              f"{milliseconds(result.accelerator_s)} on the accelerator ({accelerator})")  # fmt: skip
+    return OK
+
+
+def _device(artifact: Artifact, arguments: argparse.Namespace) -> AbstractContextManager[Device | str]:
+    """The device of a network, "host" for one without programs."""
+    if artifact.config is None:
+        return nullcontext("host")
+    return open_device(arguments.device, artifact.config, **_options(arguments))
+
+
 Results = tuple[str, tuple[str, ...], list[tuple[str, ...]], dict[str, Array], dict[str, Any]]
 """Title, columns and rows of a table; the outputs; a document."""
 
@@ -83,13 +110,8 @@ Results = tuple[str, tuple[str, ...], list[tuple[str, ...]], dict[str, Array], d
 def _run_model(arguments: argparse.Namespace) -> Results:
     artifact = Artifact.load(arguments.program, arguments.trust)
     inputs = read_model_inputs(artifact.plans, arguments, "run")
-    config = artifact.config
-    if config is None:
-        with Model(artifact, "host") as model:
-            results = [model.run(arrays) for arrays in inputs.runs]
-    else:
-        with open_device(arguments.device, config, **_options(arguments)) as device, Model(artifact, device) as model:
-            results = [model.run(arrays) for arrays in inputs.runs]
+    with _device(artifact, arguments) as device, Model(artifact, device) as model:
+        results = [model.run(arrays) for arrays in inputs.runs]
     outputs = joined([result.outputs for result in results])
     return (
         title_of(model, results),
