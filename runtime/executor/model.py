@@ -98,7 +98,7 @@ class Model:
 
     def throughput_test(self, runs: int = 100) -> Throughput:
         """Runs and images a second, measured, with the accelerator's part of it."""
-        return measure_throughput(self, runs)
+        return measure_throughput(self.name, self.inputs, self.run, runs)
 
     def _general(self) -> Executor:
         return self.executor

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from vdla.runtime.executor.errors import ModelError
-from vdla.runtime.executor.plan import numpy_dtype
+from vdla.runtime.executor.executor import NetworkResult
+from vdla.runtime.executor.plan import PlannedValue, numpy_dtype
 
-if TYPE_CHECKING:
-    from vdla.runtime.executor.model import Model
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +43,19 @@ class Throughput:
         return {**asdict(self), "images_per_second": self.images_per_second}
 
 
-def measure_throughput(model: Model, runs: int) -> Throughput:
-    """The throughput on zeros: the time of a run does not depend on its data."""
+def measure_throughput(
+    name: str, values: Mapping[str, PlannedValue], run: Callable[[Mapping[str, Array]], NetworkResult], runs: int
+) -> Throughput:
+    """The throughput of network `name` on zeros: the time of a run does not depend on its data."""
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
-        raise ModelError(f"model {model.name}: runs must be an integer from 1, got {runs!r}")
-    inputs = {}
-    for name, value in model.inputs.items():
-        if value.shape is None:
-            raise ModelError(f"model {model.name}: {name} must have a known shape for this test, got any shape")
-        inputs[name] = np.zeros(value.shape, numpy_dtype(value.dtype))
-    model(**inputs)
+        raise ModelError(f"model {name}: runs must be an integer from 1, got {runs!r}")
+    inputs = {key: _zeros(name, key, value) for key, value in values.items()}
+    result = run(inputs)
     start = time.perf_counter()
     for _ in range(runs):
-        model(**inputs)
+        result = run(inputs)
     seconds = time.perf_counter() - start
-    programs = [step.statistics for step in model.run(inputs).steps if step.statistics is not None]
+    programs = [step.statistics for step in result.steps if step.statistics is not None]
     shape = next(iter(inputs.values())).shape if inputs else ()
     return Throughput(
         runs=runs,
@@ -65,3 +65,9 @@ def measure_throughput(model: Model, runs: int) -> Throughput:
         accelerator_s=sum(statistics.seconds for statistics in programs),
         clock_mhz=programs[0].config.clock_mhz if programs else None,
     )
+
+
+def _zeros(name: str, key: str, value: PlannedValue) -> Array:
+    if value.shape is None:
+        raise ModelError(f"model {name}: {key} must have a known shape for this test, got any shape")
+    return np.zeros(value.shape, numpy_dtype(value.dtype))
