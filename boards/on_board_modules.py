@@ -30,6 +30,10 @@ ON_BOARD: tuple[str, ...] = (
     "vdla.runtime.executor",
     "vdla.runtime.native.library",
     "vdla.runtime.numpy_operators",
+    "vdla.runtime.diagnosis.device_checks",
+    "vdla.runtime.remote",
+    "vdla.commands.on_board",
+    "vdla.commands.serving",
     "vdla.boards",
 )
 """Packages with all their modules, and single modules."""
@@ -48,6 +52,10 @@ ELSEWHERE: dict[str, str] = {
     "vdla.templates": "the compiler",
     "vdla.boards.on_board_modules": "makes the wheel for boards",
     "vdla.boards.on_board_wheel": "makes the wheel for boards",
+    "vdla.runtime.remote.certificates": "makes certificates with the package cryptography",
+    "vdla.runtime.remote.channel": "calls over gRPC, which a board's image does not have",
+    "vdla.runtime.remote.farm": "reads TOML, which Python 3.10 does not",
+    "vdla.runtime.remote.grpc_listener": "listens for gRPC, which a board's image does not have",
     "vdla.runtime.devices.rtl": "builds the RTL with Verilator and a C++ compiler",
     "vdla.runtime.devices.rtl_activity": "reads counters of the built RTL",
     "vdla.runtime.devices.rtl_build": "builds the RTL with Verilator and a C++ compiler",

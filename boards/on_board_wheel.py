@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wheel of what runs on a board: the package `vdla` without compiler, simulator and command line.
+"""A wheel of what runs on a board: the package `vdla` without compiler and simulator, and commands.
 
     pip install vdla_board-VERSION-py3-none-any.whl
+    python -m vdla_board info
 
 It needs NumPy 1.21 or later only, and the PYNQ of the board's image for the device `pynq`. Its
 bytes depend on the sources alone.
@@ -14,25 +15,45 @@ import hashlib
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import vdla
 from vdla.boards.on_board_modules import PACKAGE, packed, path_of
 from vdla.support.licence import LICENCE_FILE, licence_text
 
 NAME = "vdla-board"
+PROGRAMS = "vdla/commands/on_board/programs"
+"""The folder of known programs in the wheel, where `vdla_board selftest` looks for them."""
 _DATA = ("py.typed", LICENCE_FILE, "boards/*/board.json")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o644 << 16
+_COMMANDS = """\
+# SPDX-License-Identifier: Apache-2.0
+\"\"\"`python -m vdla_board`: the commands of the package for boards.\"\"\"
+
+import sys
+
+from vdla.commands.on_board import main
+
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+_ENTRY_POINTS = "[console_scripts]\nvdla-board = vdla.commands.on_board:main\n"
 _WHEEL = "Wheel-Version: 1.0\nGenerator: vdla\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 
 
-def build_wheel(folder: Path) -> Path:
-    """The path of the wheel, written to a folder that is made if need be."""
+def build_wheel(folder: Path, programs: Mapping[str, bytes] = MappingProxyType({})) -> Path:
+    """The path of the wheel, written to a folder that is made if need be.
+
+    `programs` are files of known programs for the self-test, by the machine's fingerprint.
+    """
     version = vdla.__version__
     stem = f"vdla_board-{version}"
-    contents = dict(_modules()) | dict(_data())
+    contents = dict(_modules()) | {"vdla_board.py": _COMMANDS.encode()} | dict(_data())
+    contents |= {f"{PROGRAMS}/{fingerprint}.npz": content for fingerprint, content in programs.items()}
     info = f"{stem}.dist-info"
     contents |= {f"{info}/METADATA": _metadata(version).encode(), f"{info}/WHEEL": _WHEEL.encode()}
+    contents |= {f"{info}/entry_points.txt": _ENTRY_POINTS.encode()}
     contents |= {f"{info}/licenses/{LICENCE_FILE}": licence_text().encode()}
     record = f"{info}/RECORD"
     folder.mkdir(parents=True, exist_ok=True)

@@ -288,6 +288,9 @@ ROOMS: dict[str, str] = {
     "commands.board": (
         "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis commands"
     ),
+    "commands.on_board": (
+        "support hardware hardware.program runtime.devices runtime.executor runtime.diagnosis commands"
+    ),
     "notebook": (
         "support hardware hardware.program compiler.ir compiler.schedule compiler.operators.vdla compiler.map "
         "simulator.stats simulator.verify runtime.executor runtime.diagnosis charts runtime.studies commands"

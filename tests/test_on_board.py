@@ -17,8 +17,8 @@ from vdla.boards.on_board_modules import ELSEWHERE, imports, imports_of, listed,
 
 LIBRARIES = {"numpy", *sys.stdlib_module_names}
 # Imported inside functions: for element types that NumPy lacks, which are refused without it; the
-# board's own PYNQ, and gRPC, which comes with PYNQ on a host.
-OPTIONAL = {"ml_dtypes", "pynq", "grpc"}
+# board's own PYNQ and Pillow, and gRPC, which comes with PYNQ on a host.
+OPTIONAL = {"ml_dtypes", "pynq", "grpc", "PIL"}
 
 
 LISTED = listed()
@@ -67,5 +67,5 @@ def test_imports_are_followed_transitively() -> None:
 def test_what_is_packed_for_a_board_is_what_is_listed_and_what_that_imports() -> None:
     assert set(LISTED) <= set(packed())
     assert not set(packed()) & set(ELSEWHERE)
-    elsewhere = ("vdla.compiler.te", "vdla.commands", "vdla.boards.virtual")
+    elsewhere = ("vdla.compiler.te", "vdla.commands.run", "vdla.commands.console", "vdla.boards.virtual")
     assert not [module for module in packed() if module.startswith(elsewhere)]

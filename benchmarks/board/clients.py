@@ -25,8 +25,8 @@ from vdla.benchmarks.harness import Row
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.devices.run import run
-from vdla.runtime.remote.channel import board_status
 from vdla.runtime.remote.limits import Limits
+from vdla.runtime.remote.open_calls import board_status
 from vdla.runtime.remote.remote_device import RemoteDevice
 from vdla.support.errors import Error
 from vdla.support.progress import Progress, silent

@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 
 from vdla.hardware.config import Config
+from vdla.runtime.devices.board_clock import BoardClock
 from vdla.runtime.devices.board_link import BoardLink, await_board, limit_calls, one_line
 from vdla.runtime.devices.completion import InterruptWait, interrupt_wait
 from vdla.runtime.devices.device import DeviceError
-
-IP_VLNV = "vdla:accelerator:vdla:1.0"
-"""The type of the accelerator in a block design, to which its driver class is bound."""
+from vdla.runtime.devices.handoff import IP_VLNV
 
 OVERLAYS = "VDLA_OVERLAYS"
 """The environment variable with the folder of bitstreams."""
@@ -51,6 +50,7 @@ class LoadedOverlay:
     interrupt: InterruptWait | None
     meminfo: Callable[[], str]
     await_board: Callable[[], None]
+    clock: BoardClock
 
     @property
     def coherent(self) -> bool:
@@ -123,6 +123,7 @@ def load_overlay(link: BoardLink, bitstream: Path, target: object = None, *, dow
             interrupt=None if remote else _interrupt(instance),
             meminfo=partial(_meminfo, device, remote),
             await_board=partial(await_board, device),
+            clock=BoardClock(link.where, pynq),
         )
     except DeviceError:
         raise

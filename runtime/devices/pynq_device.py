@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode, columns, instruction_bytes
 from vdla.hardware.program import STREAM, Program
+from vdla.runtime.devices.board_clock import at_clock, rail_watts, require_clock
 from vdla.runtime.devices.board_driver import BoardBus, BoardDriver, SoleRun, TakenError
 from vdla.runtime.devices.board_link import BoardLink
 from vdla.runtime.devices.completion import Completion, RunLimits, RunTimeoutError
@@ -58,7 +59,8 @@ class PynqDevice:
     $VDLA_OVERLAYS or the current one, for the configuration's name; `download=False` takes it as
     loaded. A run may take `timeout_s` seconds, and `timeout_cycles` cycles where given. A bitstream
     that other sources were built into is refused unless its build is `accept_build`. `target` is
-    PYNQ's device, by default its active one. `memory_bytes` limits what is allocated.
+    PYNQ's device, by default its active one. `memory_bytes` limits what is allocated. `fclk_mhz`
+    sets the accelerator's clock; `config.clock_mhz` is what the board says.
     """
 
     name = "pynq"
@@ -74,12 +76,14 @@ class PynqDevice:
         accept_build: str | None = None,
         download: bool = True,
         target: object = None,
+        fclk_mhz: float | None = None,
     ) -> None:
         where = f"device {self.name}"
         self.config = require_config(where, config)
         self.timeout_cycles = require_timeout(where, timeout_cycles)
         self.timeout_s = _seconds(where, timeout_s)
         limit = require_memory_bytes(where, memory_bytes)
+        clock_mhz = None if fclk_mhz is None else require_clock(where, self.config, fclk_mhz)
         self._lock, self._link = RLock(), BoardLink(where)
         self._unended: SoleRun | None = None  # a run that may go on, since its reset did not work
         overlay = load_overlay(self._link, find_bitstream(where, config, bitstream), target, download=download)
@@ -90,6 +94,7 @@ class PynqDevice:
         self._memory: ContiguousMemory | None = ContiguousMemory(self._link, limit, overlay)
         try:
             self._begin(overlay, accept_build)
+            self._set_clock(overlay, clock_mhz)
         except BaseException:
             self.close()
             raise
@@ -101,6 +106,17 @@ class PynqDevice:
         self._machine = self.driver.identify(self.config, builds)
         if self.driver.flag("STATUS", "busy") and not self.completion.reset():
             raise DeviceError(f"{self.driver.where}: {_STUCK}")
+
+    def _set_clock(self, overlay: LoadedOverlay, mhz: float | None) -> None:
+        """Set the clock if asked to; the configuration has the board's from then on."""
+        if mhz is not None:
+            with self._link.calls("set the clock"):
+                overlay.clock.set_mhz(mhz)
+        self.config = at_clock(self.config, overlay.clock.read_mhz())
+
+    def power(self) -> Mapping[str, float]:
+        """The watts of each of the board's power rails; DeviceError where it has none."""
+        return rail_watts(self.driver.where)
 
     # --- memory
 

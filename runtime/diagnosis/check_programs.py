@@ -20,8 +20,10 @@ from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import Emit, Gemm, Load, Operand, Source, Store, Sync, Unit, Vector, VectorOp
 from vdla.hardware.numerics import pack_scale
 from vdla.hardware.program import UOPS, Program
+from vdla.runtime.diagnosis.known_program import KnownProgram
 from vdla.runtime.diagnosis.layers import layer_operator, pack, random_data
 from vdla.runtime.diagnosis.probes import StreamBuilder
+from vdla.simulator.simulate import simulate
 
 Array = npt.NDArray[Any]
 _ROWS, _COLUMNS = 4, 4
@@ -48,6 +50,13 @@ def test_programs(config: Config) -> list[TestProgram]:
 
 
 test_programs.__test__ = False  # type: ignore[attr-defined]
+
+
+def simulated_programs(config: Config) -> Iterator[KnownProgram]:
+    """The same programs with the results of the simulator."""
+    for test in test_programs(config):
+        result = simulate(test.program, test.inputs, config)
+        yield KnownProgram(test.name, test.program, test.inputs, result.outputs, result.statistics)
 
 
 def _random(program: Program) -> dict[str, Array]:

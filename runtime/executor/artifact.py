@@ -26,8 +26,9 @@ from vdla.runtime.executor.grid_code import GridCode, GridPart
 from vdla.runtime.executor.json_fields import from_json, to_json
 from vdla.runtime.executor.plan import STORED_IN_BYTES, Plan, PlannedValue, numpy_dtype, size_bytes
 from vdla.runtime.executor.recipe import Recipe
-from vdla.simulator.verify import VerifyError, require_verified
+from vdla.simulator.verify import VerifyError, accept_verified, require_verified
 from vdla.support.sealed_file import FileFormat, Payload
+from vdla.support.trusted_hash import require_trusted
 
 
 def check_variants(plans: Sequence[Plan]) -> None:
@@ -111,8 +112,8 @@ class Artifact:
         machine = None if self.recipe is None else self.recipe.machine
         return None if machine is None else Config.from_dict(machine)
 
-    def check(self) -> Artifact:
-        """The artifact, if every rule holds.
+    def check(self, *, verified: bool = False) -> Artifact:
+        """The artifact, if every rule holds; programs are taken for `verified`, or verified.
 
         Raises:
             ArtifactError: the plan breaks a rule.
@@ -132,7 +133,7 @@ class Artifact:
             mismatch = program.config.mismatch(self.programs[0].config)
             if mismatch is not None:
                 raise ArtifactError(f"plan {self.plan.name}: programs must be of one machine, got {mismatch}")
-            require_verified(program)
+            (accept_verified if verified else require_verified)(program)
         return self
 
     # --- files
@@ -164,16 +165,20 @@ class Artifact:
         return ARTIFACT_FILE.seal(text, [*arrays, *kernels, *programs, *models])
 
     @staticmethod
-    def from_bytes(content: bytes, where: str) -> Artifact:
+    def from_bytes(content: bytes, where: str, trust: str | None = None) -> Artifact:
         """The artifact in the content of a file; `where` names the file in errors.
+
+        `trust` is the SHA-256 of a file whose programs are not verified again.
 
         Raises:
             ArtifactError: the file is damaged, of a newer version, or breaks a rule.
             VerifyError: a program is unsafe.
         """
+        if trust is not None:
+            require_trusted(content, trust, where, ArtifactError)
         manifest, payload = ARTIFACT_FILE.unseal(content, where)
         try:
-            return _build(json.loads(manifest), payload).check()
+            return _build(json.loads(manifest), payload).check(verified=trust is not None)
         except (ArtifactError, ProgramError) as error:
             raise ArtifactError(f"{where}: content must be a valid model, got {error}") from None
         except VerifyError:
@@ -187,9 +192,9 @@ class Artifact:
         ARTIFACT_FILE.write(path, self.to_bytes())
 
     @staticmethod
-    def load(path: str | PathLike[str]) -> Artifact:
-        """The artifact in a file that `save` wrote."""
-        return Artifact.from_bytes(ARTIFACT_FILE.read(path), str(path))
+    def load(path: str | PathLike[str], trust: str | None = None) -> Artifact:
+        """The artifact in a file that `save` wrote; see `from_bytes` for `trust`."""
+        return Artifact.from_bytes(ARTIFACT_FILE.read(path), str(path), trust)
 
 
 def _dtype_name(value: Array) -> str:

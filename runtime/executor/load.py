@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.hardware.program import Program, ProgramError
+from vdla.hardware.program.program import PROGRAM_FILE
+from vdla.simulator.verify import accept_verified
+from vdla.support.trusted_hash import require_trusted
 
 if TYPE_CHECKING:
     from vdla.runtime.devices import Device
@@ -16,12 +19,15 @@ if TYPE_CHECKING:
 _MODEL = b"VDLAMODL"
 
 
-def load(path: str | PathLike[str], device: str | Device | None = None) -> Program | Model:
+def load(path: str | PathLike[str], device: str | Device | None = None, *, trust: str | None = None) -> Program | Model:
     """The program that `Program.save` wrote, or the model that `Model.save` wrote.
 
     The programs of a model run on `device`, by default "sim": an open device, or a name or an
     address as `vdla.open_device` takes it, which the model opens at its first run. A program has no
     device of its own; `vdla.run` takes one.
+
+    Programs are verified, which takes most of the time of loading. `trust`, the SHA-256 of a file
+    as `sha256sum` prints it, says that this very file was verified where it was compiled.
 
     Raises:
         ProgramError, ArtifactError: the file cannot be read, is damaged, or breaks a rule.
@@ -29,7 +35,7 @@ def load(path: str | PathLike[str], device: str | Device | None = None) -> Progr
         DeviceError: an unknown name. ModelError: the host as the device of a model with programs.
     """
     if not _is_model(path):
-        program = Program.load(path)
+        program = Program.load(path) if trust is None else _trusted(path, trust)
         if device is not None:
             shown = repr(device) if isinstance(device, str) else "device"
             raise ProgramError(
@@ -39,7 +45,16 @@ def load(path: str | PathLike[str], device: str | Device | None = None) -> Progr
         return program
     from vdla.runtime.executor.model import Model
 
-    return Model.load(path, "sim" if device is None else device)
+    return Model.load(path, "sim" if device is None else device, trust=trust)
+
+
+def _trusted(path: str | PathLike[str], trust: str) -> Program:
+    """The program in a file with this SHA-256, taken for verified."""
+    content = PROGRAM_FILE.read(path)
+    require_trusted(content, trust, str(path), ProgramError)
+    program = Program.from_bytes(content, str(path))
+    accept_verified(program)
+    return program
 
 
 def _is_model(path: str | PathLike[str]) -> bool:

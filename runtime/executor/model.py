@@ -16,8 +16,10 @@ from vdla.runtime.executor.bind_kernels import KernelBinder
 from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.executor import Executor, NetworkResult
 from vdla.runtime.executor.grid_executor import GridExecutor
+from vdla.runtime.executor.pending_run import PendingRun, RunQueue
 from vdla.runtime.executor.plan import PlannedValue, Step
 from vdla.runtime.executor.specialised import SpecialisedExecutors, SpecialiseModel, specialiser_here
+from vdla.runtime.executor.throughput import Throughput, measure_throughput
 from vdla.runtime.grid.protocol import GridDeviceError
 from vdla.runtime.grid.registry import open_grid_device
 from vdla.runtime.numpy_operators import FUNCTIONS
@@ -45,6 +47,7 @@ class Model:
         self._device_choice = device
         self._executor: Executor | None = None
         self._device: Device | None = None
+        self._queue = RunQueue(f"model {self.name}")
         self._specialised = SpecialisedExecutors(self._executor_of, specialise or specialiser_here(artifact))
 
     def _require(self, device: str | Device) -> None:
@@ -85,6 +88,17 @@ class Model:
         """One run on inputs by name: all outputs, and what each step took."""
         executor, plan = self._specialised.chosen(self._general, inputs)
         return executor.run(inputs, progress, plan=plan)
+
+    def start(self, *arrays: Array, **named: Array) -> PendingRun:
+        """A run as a call makes it, without waiting for it: runs are done in their order, and the
+        caller may prepare the next input meanwhile. Inputs are copied.
+        """
+        inputs = {name: array.copy() for name, array in self._by_name(arrays, named).items()}
+        return self._queue.start(lambda: self(**inputs))
+
+    def throughput_test(self, runs: int = 100) -> Throughput:
+        """Runs and images a second, measured, with the accelerator's part of it."""
+        return measure_throughput(self.name, self.inputs, self.run, runs)
 
     def _general(self) -> Executor:
         return self.executor
@@ -133,12 +147,19 @@ class Model:
         self.artifact.save(path)
 
     @staticmethod
-    def load(path: str | PathLike[str], device: str | Device = "sim") -> Model:
-        """The model in a file that `save` wrote; ArtifactError says what is wrong with it."""
-        return Model(Artifact.load(path), device)
+    def load(path: str | PathLike[str], device: str | Device = "sim", *, trust: str | None = None) -> Model:
+        """The model in a file that `save` wrote; ArtifactError says what is wrong with it.
+
+        `trust` is the SHA-256 of a file whose programs are not verified again.
+        """
+        return Model(Artifact.load(path, trust), device)
 
     def close(self) -> None:
-        """Free the memory on the device; the model opens it again when needed."""
+        """Free the memory on the device; the model opens it again when needed.
+
+        A run in progress is waited for; those that have not begun are withdrawn.
+        """
+        self._queue.close()
         self._specialised.close()
         if self._executor is not None:
             self._executor.close()

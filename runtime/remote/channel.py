@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A gRPC channel to a server, and its calls as functions from frame to frame."""
+"""Calls to a server over gRPC."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
 
 from vdla.runtime.remote.address import Address
+from vdla.runtime.remote.calls import SESSION_CALL, CallFailed, no_connection
 from vdla.runtime.remote.credentials import CA, CLIENT, CLIENT_KEY, Credentials
-from vdla.runtime.remote.errors import RemoteError
-from vdla.runtime.remote.messages import SERVICE, BoardStatus, StatusRequest, receive, send
-from vdla.runtime.remote.server import KEEPALIVE
+from vdla.runtime.remote.grpc_listener import KEEPALIVE
+from vdla.runtime.remote.messages import SERVICE
 
 _OPTIONS = (
     ("grpc.enable_http_proxy", 0),  # a proxy for the web does not lead to a board, nor to loopback
@@ -24,7 +24,7 @@ _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),  # clients of one process do not share a connection
     *KEEPALIVE,
 )
-PERMANENT = (
+_PERMANENT = (
     grpc.StatusCode.UNAUTHENTICATED,
     grpc.StatusCode.PERMISSION_DENIED,
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -33,7 +33,7 @@ PERMANENT = (
 
 
 class Channel:
-    """The calls of a server; every one may raise `grpc.RpcError`."""
+    """The calls of a server over gRPC; see `Calls`."""
 
     def __init__(self, address: Address, credentials: Credentials) -> None:
         credentials.require_safe_client(address)
@@ -44,53 +44,62 @@ class Channel:
         else:
             self._channel = grpc.secure_channel(address.target, _tls(credentials), _OPTIONS)
 
-    def function(self, name: str) -> Callable[..., bytes]:
+    def function(self, name: str) -> Callable[[bytes, float], bytes]:
         """The call `name`, to be called with a frame and a timeout."""
         call = self._channel.unary_unary(f"/{SERVICE}/{name}")
-        return lambda frame, timeout_s: call(frame, timeout=timeout_s, metadata=self._metadata)
 
-    def stream(self, frame: bytes) -> Any:  # noqa: ANN401  an iterator of frames that can be cancelled
+        def answered(frame: bytes, timeout_s: float) -> bytes:
+            try:
+                return bytes(call(frame, timeout=timeout_s, metadata=self._metadata) or b"")  # None: it was cut off
+            except grpc.RpcError as error:
+                raise _failed(error) from None
+
+        return answered
+
+    def stream(self, frame: bytes) -> GrpcStream:
         """The call of a session."""
-        return self._channel.unary_stream(f"/{SERVICE}/Session")(frame, metadata=self._metadata)
+        return GrpcStream(self._channel.unary_stream(f"/{SERVICE}/{SESSION_CALL}")(frame, metadata=self._metadata))
 
     def wait_ready(self, timeout_s: float) -> None:
         """RemoteError unless a connection stands within the time."""
         try:
             grpc.channel_ready_future(self._channel).result(timeout_s)
         except grpc.FutureTimeoutError:
-            raise RemoteError(
-                f"{self.address}: server must answer within {timeout_s:g} s, got no connection; "
-                "is it running, with these credentials?"
-            ) from None
+            raise no_connection(self.address, timeout_s) from None
 
     def close(self) -> None:
         """End all calls and the connection."""
         self._channel.close()
 
 
+class GrpcStream:
+    """The answers of a session's call; see `AnswerStream`."""
+
+    def __init__(self, call: Any) -> None:  # noqa: ANN401  gRPC has no types
+        self._call = call
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        try:
+            return bytes(next(self._call))
+        except grpc.RpcError as error:
+            raise _failed(error) from None
+
+    def cancel(self) -> None:
+        """End the call."""
+        self._call.cancel()
+
+
 def _tls(credentials: Credentials) -> grpc.ChannelCredentials:
     authority = credentials.file(CA)
-    if credentials.token is not None and not (credentials.tls and (credentials.tls / CLIENT).exists()):
-        return grpc.ssl_channel_credentials(authority)
-    return grpc.ssl_channel_credentials(authority, credentials.file(CLIENT_KEY), credentials.file(CLIENT))
+    if credentials.has_client_certificate:
+        return grpc.ssl_channel_credentials(authority, credentials.file(CLIENT_KEY), credentials.file(CLIENT))
+    return grpc.ssl_channel_credentials(authority)
 
 
-def explained(address: Address, error: grpc.RpcError) -> RemoteError:
-    """A failed call as an error of VDLA."""
+def _failed(error: grpc.RpcError) -> CallFailed:
     code, details = error.code(), error.details() or "no details"
-    if code is grpc.StatusCode.UNAUTHENTICATED:
-        return RemoteError(f"{address}: {details}")
-    return RemoteError(f"{address}: server must answer, got {code.name.lower()}: {details}")
-
-
-def board_status(address: str, credentials: Credentials | None = None, timeout_s: float = 5.0) -> BoardStatus:
-    """What a server says of itself; RemoteError where none answers within the time."""
-    channel = Channel(Address.parse(address), credentials or Credentials())
-    try:
-        channel.wait_ready(timeout_s)
-        frame = channel.function("Status")(send(StatusRequest()), timeout_s)
-        return receive(BoardStatus, frame, str(channel.address))[0]
-    except grpc.RpcError as error:
-        raise explained(channel.address, error) from None
-    finally:
-        channel.close()
+    name = "" if code is grpc.StatusCode.UNAUTHENTICATED else code.name.lower()
+    return CallFailed(name, details, permanent=code in _PERMANENT)

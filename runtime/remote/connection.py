@@ -14,10 +14,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-import grpc
-
 from vdla.runtime.remote.address import Address
-from vdla.runtime.remote.channel import PERMANENT, Channel, explained
+from vdla.runtime.remote.calls import AnswerStream, CallFailed
 from vdla.runtime.remote.credentials import Credentials
 from vdla.runtime.remote.errors import DAMAGED, SESSION, RemoteError
 from vdla.runtime.remote.messages import (
@@ -38,6 +36,7 @@ from vdla.runtime.remote.messages import (
     receive,
     send,
 )
+from vdla.runtime.remote.open_calls import open_calls
 from vdla.runtime.remote.service import POLL_S
 
 _CALL_S = 2 * POLL_S
@@ -63,9 +62,8 @@ class Connection:
         self._lost: RemoteError | None = None
         self._attached = threading.Event()
         self._request = self._acknowledged = 0
-        self._channel = Channel(address, credentials)
+        self._channel = open_calls(address, credentials, connect_s)
         try:
-            self._channel.wait_ready(connect_s)
             self._stream, self.welcome = self._open(hello, connect_s)
         except BaseException:
             self._channel.close()
@@ -77,7 +75,7 @@ class Connection:
 
     # --- the session's call
 
-    def _open(self, hello: Hello, timeout_s: float) -> tuple[Any, Welcome]:
+    def _open(self, hello: Hello, timeout_s: float) -> tuple[AnswerStream, Welcome]:
         stream = self._channel.stream(send(hello))
         timer = threading.Timer(timeout_s, stream.cancel)
         timer.daemon = True
@@ -86,8 +84,8 @@ class Connection:
             return stream, receive(Welcome, next(stream), str(self.address))[0]
         except StopIteration:
             raise RemoteError(f"{self.address}: server must greet the session, got its end") from None
-        except grpc.RpcError as error:
-            raise explained(self.address, error) from None
+        except CallFailed as error:
+            raise error.explained(self.address) from None
         except BaseException:
             stream.cancel()
             raise
@@ -104,7 +102,7 @@ class Connection:
                         f"{self.address}: session must be open, got its end: {goodbye.reason}; open the device again",
                         SESSION,
                     )
-            except (grpc.RpcError, RemoteError):
+            except (CallFailed, RemoteError):
                 pass
             self._attached.clear()
             if self._closing or self._lost is not None or not self._resume():
@@ -137,10 +135,10 @@ class Connection:
         while True:
             try:
                 answer = function(frame, _CALL_S)
-            except grpc.RpcError as error:
-                if error.code() in PERMANENT:
-                    raise explained(self.address, error) from None
-                problem = explained(self.address, error)
+            except CallFailed as error:
+                problem = error.explained(self.address)
+                if error.permanent:
+                    raise problem from None
             else:
                 try:
                     return receive(kind, answer, str(self.address))
@@ -204,12 +202,12 @@ class Connection:
                 if isinstance(receive(_ANSWER, reply, str(self.address))[0], BatchReply):
                     self._lost = None
                     return
-            except (grpc.RpcError, RemoteError):
+            except (CallFailed, RemoteError):
                 return
 
     def cancel(self, number: int) -> None:
         """Withdraw a batch, if the server can be reached."""
-        with suppress(grpc.RpcError):
+        with suppress(CallFailed):
             self._channel.function("Cancel")(send(Cancel(self.welcome.token, number)), _CLOSE_S)
 
     def ensure(self, sha256: str, content: bytes) -> None:
@@ -238,7 +236,7 @@ class Connection:
         if self._closing:
             return
         self._closing = True
-        with suppress(grpc.RpcError):  # without it, the server ends the session after its grace
+        with suppress(CallFailed):  # without it, the server ends the session after its grace
             if self._lost is None:
                 self._channel.function("Close")(send(Close(self.welcome.token)), _CLOSE_S)
         self._stream.cancel()

@@ -68,6 +68,11 @@ class Credentials:
             )
 
     @property
+    def has_client_certificate(self) -> bool:
+        """Whether a client shows a certificate: always without a token, else where it has one."""
+        return self.tls is not None and (self.token is None or (self.tls / CLIENT).exists())
+
+    @property
     def needs_client_certificate(self) -> bool:
         """Whether a server asks clients for certificates: where it has no token."""
         return self.tls is not None and self.token is None

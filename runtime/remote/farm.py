@@ -21,10 +21,10 @@ from typing import Any
 from vdla.hardware.config import Config
 from vdla.runtime.devices.request_checks import require_config
 from vdla.runtime.remote.address import Address
-from vdla.runtime.remote.channel import board_status
 from vdla.runtime.remote.credentials import Credentials
 from vdla.runtime.remote.errors import RemoteError
 from vdla.runtime.remote.messages import BoardStatus
+from vdla.runtime.remote.open_calls import board_status
 from vdla.runtime.remote.remote_device import RemoteDevice
 from vdla.support.file_kind import unreadable
 

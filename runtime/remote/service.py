@@ -11,10 +11,9 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
-import grpc
-
 from vdla.runtime.devices import Device
 from vdla.runtime.remote.board_worker import BoardWorker, Job, failure
+from vdla.runtime.remote.calls import CallContext
 from vdla.runtime.remote.content_cache import ContentCache
 from vdla.runtime.remote.errors import DEVICE, REFUSED, SESSION, RemoteError
 from vdla.runtime.remote.limits import Limits
@@ -75,7 +74,7 @@ class RemoteService:
 
     # --- sessions
 
-    def session(self, frame: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+    def session(self, frame: bytes, context: CallContext) -> Iterator[bytes]:
         """The call whose life is that of the client's connection."""
         try:
             hello, _ = receive(Hello, frame, "hello")

@@ -7,10 +7,12 @@ other and report errors. A clear program needs neither.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, Opcode, Partition, Places, PlugInState, Unit, Where, partition
@@ -21,7 +23,7 @@ from vdla.simulator.verify.tokens import NEVER, TokenRun
 from vdla.simulator.verify.verdict import Finding
 from vdla.support.arrays import Bools, Ints
 
-_MOST_PAIRS = 1 << 20
+_MOST_PAIRS = 1 << 17
 """Pairs of an access and a part that are in memory at once, except for those of a single access."""
 _MOST_CLASSES = 1 << 12
 """Classes of instructions above which the walks take less time."""
@@ -220,17 +222,24 @@ def classes(program: Program) -> list[Ints]:
     table = program.columns
     loads = (table[:, COL["opcode"]] == Opcode.LOAD) & (table[:, COL["buffer"]] == Buffer.UOP)
     epoch = 2 * np.cumsum(loads) - loads  # odd for the LOAD itself
-    number = _numbers(np.column_stack([np.delete(table, _FREE, axis=1), program.tensor_of, epoch]))
+    kept = (table[:, column] for column in range(table.shape[1]) if column not in _FREE)
+    number = _numbers([*kept, program.tensor_of, epoch])
     order = np.argsort(number, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
     return sorted(filter(len, groups), key=lambda group: int(group[0]))
 
 
-def _numbers(rows: Ints) -> Ints:
-    """Equal numbers for equal rows, by a checksum that is compared where it is equal."""
-    weights = np.random.default_rng(0).integers(1, 1 << 62, rows.shape[1]) | 1
-    _, first, number = np.unique(rows @ weights, return_index=True, return_inverse=True)
-    if (rows == rows[first[number]]).all():
+def _numbers(columns: Sequence[NDArray[Any]]) -> Ints:
+    """Equal numbers for equal rows, by a checksum that is compared where it is equal.
+
+    The columns are not put side by side, which would take as much memory again.
+    """
+    weights = np.random.default_rng(0).integers(1, 1 << 62, len(columns)) | 1
+    checksum = np.zeros(len(columns[0]), np.int64)
+    for column, weight in zip(columns, weights, strict=True):
+        checksum += column * weight
+    _, first, number = np.unique(checksum, return_index=True, return_inverse=True)
+    if all((column == column[first[number]]).all() for column in columns):
         return np.asarray(number, np.int64)
-    _, number = np.unique(rows, axis=0, return_inverse=True)
+    _, number = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
     return np.asarray(number, np.int64).reshape(-1)

@@ -60,6 +60,15 @@ def require_verified(program: Program) -> None:
     if program.hash in _VERIFIED:
         return
     verify(program, program.config).raise_if_bad()
+    _remember(program)
+
+
+def accept_verified(program: Program) -> None:
+    """Take a program for verified: its file is one that a user trusts by its hash."""
+    _remember(program)
+
+
+def _remember(program: Program) -> None:
     _VERIFIED[program.hash] = None
     if len(_VERIFIED) > _MOST_REMEMBERED:
         _VERIFIED.popitem(last=False)

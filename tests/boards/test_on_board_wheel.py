@@ -15,11 +15,14 @@ from helpers.plans import expected, small_artifact
 from helpers.small_programs import small_gemm
 
 from vdla.boards.on_board_modules import packed
-from vdla.boards.on_board_wheel import build_wheel
+from vdla.boards.on_board_wheel import PROGRAMS, build_wheel
 from vdla.cli import main
 from vdla.hardware.config import Config
+from vdla.runtime.diagnosis.check_programs import simulated_programs
+from vdla.runtime.diagnosis.known_program import read_known
 from vdla.support.version import VERSION
 
+BOARD = Config.preset("pynq_z2")
 SCRIPT = """
 import importlib
 import importlib.util
@@ -40,7 +43,11 @@ assert sorted({each.metadata["Name"] for each in distributions()} - {"pip", "set
     "numpy", "vdla-board"
 ]
 assert requires("vdla-board") == ["numpy>=1.21"] and vdla.__version__ == version("vdla-board")
-for absent in ("numba", "llvmlite", "onnx", "rich", "pynq", "vdla.cli", "vdla.compiler.te", "vdla.simulator.timing"):
+absent_ones = (
+    "numba", "llvmlite", "onnx", "rich", "pynq", "vdla.cli", "vdla.commands.console", "vdla.compiler.te",
+    "vdla.simulator.timing",
+)
+for absent in absent_ones:
     try:
         found = importlib.util.find_spec(absent)
     except ModuleNotFoundError:  # its parent
@@ -115,6 +122,8 @@ def test_the_wheel_works_beside_numpy_alone(tmp_path):
     said = run(python, "-W", "error", "-c", SCRIPT, tmp_path / "p.vdla", tmp_path / "m.vdla", tmp_path, *packed(),
                cwd=tmp_path)  # fmt: skip
     assert np.allclose(np.load(tmp_path / "y.npy"), expected(x), atol=1e-5)
+    listed = run(python, "-W", "error", "-m", "vdla_board", "info", cwd=tmp_path)
+    assert listed.splitlines()[2].split() == ["vdla_board", VERSION]
     assert said.splitlines() == [
         "device pynq: Python package pynq must be installed, got none",
         "device sim: Python package vdla must be installed, got vdla-board, which has no vdla.runtime.devices.sim",
@@ -122,18 +131,28 @@ def test_the_wheel_works_beside_numpy_alone(tmp_path):
 
 
 def test_the_wheel_has_the_modules_of_a_board_and_the_same_bytes_each_time(tmp_path):
-    first, second = build_wheel(tmp_path / "a"), build_wheel(tmp_path / "b")
+    programs = {"74174378cfe6": b"programs"}
+    first, second = (build_wheel(tmp_path / name, programs) for name in "ab")
     assert first.read_bytes() == second.read_bytes()
     names = zipfile.ZipFile(first).namelist()
     modules = [name.removesuffix(".py").removesuffix("/__init__") for name in names if name.endswith(".py")]
-    assert [module.replace("/", ".") for module in modules] == list(packed())
+    assert [module.replace("/", ".") for module in modules] == [*packed(), "vdla_board"]
     others = {name for name in names if not name.endswith(".py") and "dist-info" not in name}
     assert {"vdla/py.typed", "vdla/boards/pynq_z2/board.json"} <= others
-    assert {name.rpartition("/")[2] for name in others} == {"py.typed", "board.json", "LICENSE"}
+    assert {name.rpartition("/")[2] for name in others} == {"py.typed", "board.json", "LICENSE", "74174378cfe6.npz"}
     assert f"vdla_board-{VERSION}.dist-info/licenses/LICENSE" in names
 
 
-def test_the_command_writes_the_wheel(tmp_path, capsys):
+def test_the_command_writes_the_wheel(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("vdla.boards.board.board_names", lambda: ("pynq_z2",))
     assert main(["board", "wheel", "-o", str(tmp_path)]) == 0
-    wheel = next(tmp_path.glob("*.whl"))
-    assert capsys.readouterr().out == f"wrote {wheel}\n"
+    path = next(tmp_path.glob("*.whl"))
+    assert capsys.readouterr().out == f"wrote {path}\n"
+    with zipfile.ZipFile(path) as archive:
+        name = f"{PROGRAMS}/{BOARD.fingerprint}.npz"
+        known = read_known(archive.extract(name, tmp_path))
+    expected = list(simulated_programs(BOARD))
+    assert [item.name for item in known] == [item.name for item in expected]
+    for one, other in zip(known, expected, strict=True):
+        assert one.program.hash == other.program.hash
+        assert all((one.outputs[tensor] == array).all() for tensor, array in other.outputs.items())

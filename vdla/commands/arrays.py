@@ -12,15 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.commands import CommandError
-from vdla.commands.console import table
 from vdla.commands.files import make_folder
 from vdla.commands.machine_options import key_and_value
 from vdla.support.atomic import write_with
 from vdla.support.file_kind import described
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from vdla.hardware.program import Program, ProgramTensor
 
 Array = NDArray[Any]
@@ -101,14 +98,18 @@ def _saver(array: Array) -> Any:  # noqa: ANN401  what numpy.save returns is of 
 # --- outputs --------------------------------------------------------------------------------------
 
 
-def outputs_table(outputs: Mapping[str, Array]) -> Table:
+OUTPUT_COLUMNS = ("name", "type", "shape", "min", "max", "sha256")
+
+
+def output_rows(outputs: Mapping[str, Array]) -> list[tuple[str, ...]]:
     """Type, shape, limits and checksum of each output."""
-    result = table("outputs", "name", "type", "shape", "min", "max", "sha256")
-    for name, array in outputs.items():
-        ordered = array.size and array.dtype.kind in "biuf"
-        limits = (_short(array.min()), _short(array.max())) if ordered else ("", "")
-        result.add_row(name, str(array.dtype), "x".join(map(str, array.shape)), *limits, digest(array)[:12])
-    return result
+    return [_row(name, array) for name, array in outputs.items()]
+
+
+def _row(name: str, array: Array) -> tuple[str, ...]:
+    ordered = array.size and array.dtype.kind in "biuf"
+    limits = (_short(array.min()), _short(array.max())) if ordered else ("", "")
+    return (name, str(array.dtype), "x".join(map(str, array.shape)), *limits, digest(array)[:12])
 
 
 def _short(value: Any) -> str:  # noqa: ANN401  a scalar of NumPy

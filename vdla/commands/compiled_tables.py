@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from vdla.commands.console import listing, output
-from vdla.commands.placement_tables import milliseconds, share, shortened
+from vdla.commands.device_times import milliseconds
+from vdla.commands.placement_tables import share, shortened
 from vdla.support.text_table import TextTable, text_table
 
 if TYPE_CHECKING:

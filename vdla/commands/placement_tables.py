@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from vdla.commands.device_times import device_names, milliseconds
 from vdla.runtime.executor.run_times import is_handover, run_times
 from vdla.support.text_table import TextTable, text_table
 
@@ -49,14 +50,6 @@ def _rows(artifact: Artifact, step: str, placement: Placement) -> Iterator[Place
         yield PlacedRow(device, operator, step, None if index else placement.nbytes)
 
 
-def device_names(artifact: Artifact) -> dict[str, str]:
-    """What the devices are called in tables."""
-    machine = artifact.config.name if artifact.config else "none"
-    names = {"vdla": f"vdla ({machine})", "cpu": f"cpu ({artifact.cpu.name})", "numpy": "cpu, in NumPy"}
-    gpu = artifact.grid.device if artifact.grid else "none"
-    return names | {"gpu": f"gpu ({gpu})", "handover": "handover", "copy": "copies to and from it"}
-
-
 def tables_of(explanation: Explanation) -> list[TextTable]:
     """The operators, the devices."""
     return [operator_table(explanation.artifact), device_table(explanation.artifact)]
@@ -90,11 +83,6 @@ def _estimate(rows: list[PlacedRow]) -> str:
     seconds = [row.operator.seconds for row in rows]
     known = [second for second in seconds if second is not None]
     return milliseconds(sum(known)) if known and len(known) == len(seconds) else "-"
-
-
-def milliseconds(seconds: float) -> str:
-    """A time as text."""
-    return f"{1e3 * seconds:,.3f} ms"
 
 
 def operator_table(artifact: Artifact, widths: tuple[int, int] | None = None) -> TextTable:

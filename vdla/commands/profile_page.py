@@ -22,7 +22,8 @@ from vdla.charts.elements import (
 )
 from vdla.charts.plot import AXIS, Plot, Scale
 from vdla.charts.plots import Roof, roofline
-from vdla.commands.placement_tables import device_names, milliseconds, sentence, share, shortened
+from vdla.commands.device_times import device_names, milliseconds
+from vdla.commands.placement_tables import sentence, share, shortened
 from vdla.commands.profile_tables import operator_label, stall_text, summary
 
 if TYPE_CHECKING:

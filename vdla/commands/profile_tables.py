@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from vdla.commands.console import column_width, table
-from vdla.commands.placement_tables import milliseconds, shortened
+from vdla.commands.device_times import milliseconds
+from vdla.commands.placement_tables import shortened
 from vdla.commands.run_tables import COUNTER_LABELS
 
 if TYPE_CHECKING:

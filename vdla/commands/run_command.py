@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.commands import OK, CommandError
 from vdla.commands.arrays import (
+    OUTPUT_COLUMNS,
     Array,
+    output_rows,
     outputs_document,
-    outputs_table,
     read_inputs,
     require_all,
     with_random,
     write_outputs,
 )
-from vdla.commands.console import output, progress
+from vdla.commands.console import listing, output, progress
 from vdla.commands.device_options import add_device_arguments, device_options
 from vdla.commands.files import is_model, write_json
 from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, with_dram
@@ -26,6 +27,7 @@ from vdla.commands.model_inputs import add_input_arguments
 from vdla.commands.options import add_options, refuse
 from vdla.commands.program_file import read_program
 from vdla.support.atomic import write_text
+from vdla.support.text_table import text_table
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
@@ -63,6 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--timeout CYCLES": "stop a run that takes more cycles",
+            "--trust HASH": "the SHA-256 of a network that is not verified again",
             "--waves FILE.fst": "write waveforms of a run on rtl, or with FILE.saif how often signals switch",
         },
     )
@@ -85,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         from vdla.commands.run_model import run_model
 
         return run_model(arguments)
-    refuse("run", arguments, ("image", "mean", "std", "scale"), "for a program")
+    refuse("run", arguments, ("image", "mean", "std", "scale", "trust"), "for a program")
     if arguments.timing_only:
         refuse("run", arguments, ("output", "input", "random_inputs"), "with --timing-only")
     _check_device(arguments)
@@ -204,7 +207,7 @@ def _show(program: Program, outputs: Mapping[str, Array], stats: RunStats, lines
         console.print(run_tables.lines(program, stats, lines))
     if outputs:
         console.print()
-        console.print(outputs_table(outputs))
+        console.print(listing(text_table("outputs", OUTPUT_COLUMNS, output_rows(outputs))))
 
 
 def _document(outputs: Mapping[str, Array], stats: RunStats, written: list[Path]) -> dict[str, Any]:

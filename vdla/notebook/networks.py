@@ -9,7 +9,8 @@ from dataclasses import replace
 from vdla.charts.elements import html_legend, html_text
 from vdla.charts.fragment import html_facts, html_folded, html_fragment, html_listing, left_out
 from vdla.charts.fragment import shortened as shortened_line
-from vdla.commands.placement_tables import DEVICES, device_names, placed_rows, sentence, share, shortened
+from vdla.commands.device_times import device_names
+from vdla.commands.placement_tables import DEVICES, placed_rows, sentence, share, shortened
 from vdla.commands.profile_page import operator_bars, operators_roofline
 from vdla.commands.profile_tables import summary
 from vdla.runtime.executor.artifact import Artifact

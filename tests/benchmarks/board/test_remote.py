@@ -8,7 +8,8 @@ from vdla.benchmarks.board.clients import _figures, clients
 from vdla.benchmarks.board.faults import DeviceFaults, NetworkFaults
 from vdla.benchmarks.board.hostile_messages import hostile_messages
 from vdla.benchmarks.board.remote_overhead import remote_overhead
-from vdla.runtime.remote.channel import Channel, board_status
+from vdla.runtime.remote.channel import Channel
+from vdla.runtime.remote.open_calls import board_status
 from vdla.runtime.remote.server import RemoteServer
 
 

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.generate.build_hash import build_hash
 from vdla.hardware.generate.registers import OFFSETS
 from vdla.runtime.devices import DeviceError, open_device
+from vdla.runtime.devices.board_clock import require_clock
 from vdla.runtime.devices.device import Stoppable
 from vdla.runtime.devices.pynq_device import PynqDevice
 from vdla.runtime.devices.run import run
@@ -61,6 +65,58 @@ def test_opening_binds_the_driver_and_loads_the_bitstream_once(board):
         assert (device.name, device.config) == ("pynq", TINY)
     with PynqDevice(TINY, download=False):
         assert board.calls.count("load tiny.bit False") == 1
+
+
+class FakeClocks:
+    """PYNQ's clocks: a PLL that makes whole numbers of MHz."""
+
+    def __init__(self, mhz: float) -> None:
+        self.mhz = mhz
+
+    @property
+    def fclk0_mhz(self) -> float:
+        return self.mhz
+
+    @fclk0_mhz.setter
+    def fclk0_mhz(self, mhz: float) -> None:
+        self.mhz = float(round(mhz))
+
+
+def test_milliseconds_are_of_the_clock_that_the_board_says(board, monkeypatch):
+    clocks = FakeClocks(40.0)
+    monkeypatch.setattr(sys.modules["pynq"], "Clocks", clocks, raising=False)
+    with PynqDevice(TINY) as device:
+        assert device.config.clock_mhz == 40
+        statistics = run(PROGRAM, INPUTS, device).statistics
+        assert statistics.seconds == pytest.approx(statistics.total_cycles / 40e6)
+    with PynqDevice(TINY, fclk_mhz=25) as device:
+        assert (clocks.mhz, device.config.clock_mhz) == (25, 25)
+    clocks.mhz = TINY.clock_mhz * 1.0001
+    with PynqDevice(TINY) as device:
+        assert device.config == TINY
+    assert message(PynqDevice, TINY, fclk_mhz=12.4) == (
+        "device pynq: fclk_mhz must be a frequency that the board can make, got 12.4; the board has 12"
+    )
+
+
+def test_a_clock_that_cannot_be(board):
+    most = "device pynq: fclk_mhz must be a number above 0 and at most 50, for which tiny is built, got"
+    for wrong in (0, -1, 51, float("nan"), True, "40"):
+        assert message(PynqDevice, TINY, fclk_mhz=wrong) == f"{most} {wrong!r}"
+    assert message(PynqDevice, TINY, fclk_mhz=20) == "device pynq: PYNQ must have clocks to set fclk_mhz, got none"
+    double = replace(TINY, array_rate=2)
+    assert message(require_clock, "device pynq", double, 20) == (
+        "device pynq: fclk_mhz must be 50 for tiny, whose two clocks are made from it, got 20"
+    )
+
+
+def test_power_where_the_board_has_rails(device, monkeypatch):
+    assert message(device.power) == (
+        "device pynq: the board must have power rails that PYNQ reads, got none; PYNQ-Z1 and PYNQ-Z2 have no sensors"
+    )
+    rails = {"INT": SimpleNamespace(power=SimpleNamespace(value=1.5)), "AUX": SimpleNamespace(power=None)}
+    monkeypatch.setattr(sys.modules["pynq"], "get_rails", lambda: rails, raising=False)
+    assert device.power() == {"INT": 1.5}
 
 
 def test_a_run_that_an_earlier_process_left_is_reset(board):

@@ -15,6 +15,7 @@ from vdla.hardware.program import Program
 from vdla.runtime.devices import Device, DeviceError
 from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.sim import SimDevice
+from vdla.runtime.diagnosis.check_programs import simulated_programs, test_programs
 from vdla.runtime.diagnosis.device_checks import CheckOutcome, CheckState, check_device
 from vdla.simulator.stats import RunStats
 from vdla.simulator.verify import verify
@@ -24,7 +25,7 @@ TINY = Config.preset("tiny")
 
 def outcomes(device: Device) -> dict[str, CheckOutcome]:
     with device:
-        return {outcome.name: outcome for outcome in check_device(device)}
+        return {outcome.name: outcome for outcome in check_device(device, simulated_programs(device.config))}
 
 
 def failures(device: Device) -> dict[str, str]:
@@ -41,8 +42,6 @@ def test_the_simulator_passes(preset: str) -> None:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_every_preset_has_verified_programs(preset: str) -> None:
-    from vdla.runtime.diagnosis.check_programs import test_programs
-
     assert all(verify(each.program).ok for each in test_programs(Config.preset(preset)))
 
 

@@ -9,14 +9,19 @@ from helpers.remote_clients import TINY, right
 
 from vdla.runtime.remote.address import Address
 from vdla.runtime.remote.certificates import write_certificates
-from vdla.runtime.remote.channel import board_status
 from vdla.runtime.remote.credentials import Credentials
 from vdla.runtime.remote.errors import RemoteError
+from vdla.runtime.remote.open_calls import board_status
 from vdla.runtime.remote.remote_device import RemoteDevice
-from vdla.runtime.remote.server import RemoteServer
+from vdla.runtime.remote.server import TRANSPORTS, RemoteServer
 
 TOKEN = "0123456789abcdef"
 OTHER = "0123456789abcdeg"
+
+
+@pytest.fixture(params=TRANSPORTS)
+def transport(request, monkeypatch):
+    monkeypatch.setattr("vdla.runtime.remote.server.default_transport", lambda: request.param)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +48,7 @@ def refused(call, *arguments, **named):
     return str(error.value)
 
 
-def test_a_token_opens_the_server_and_a_wrong_one_does_not(tmp_path):
+def test_a_token_opens_the_server_and_a_wrong_one_does_not(transport, tmp_path):
     (tmp_path / "token").write_text(f"{TOKEN}\n")
     with serve(token=TOKEN) as server:
         address = str(server.address)
@@ -63,7 +68,7 @@ def test_tokens_are_compared_whole():
         assert not credentials.allows(wrong)
 
 
-def test_mutual_certificates(certificates, strangers):
+def test_mutual_certificates(transport, certificates, strangers):
     with serve(tls=certificates) as server:
         with RemoteDevice(TINY, str(server.address), tls=certificates) as device:
             assert right(device)
@@ -75,7 +80,7 @@ def test_mutual_certificates(certificates, strangers):
         assert server.status().sessions == 0
 
 
-def test_a_token_over_tls_needs_no_certificate_of_the_client(certificates, tmp_path):
+def test_a_token_over_tls_needs_no_certificate_of_the_client(transport, certificates, tmp_path):
     (tmp_path / "ca.pem").write_bytes((certificates / "ca.pem").read_bytes())
     with serve(tls=certificates, token=TOKEN) as server:
         with RemoteDevice(TINY, str(server.address), tls=tmp_path, token=TOKEN) as device:

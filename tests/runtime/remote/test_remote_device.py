@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sessions, fairness, faults: a server in this process and devices connected to it."""
+"""Sessions, fairness, faults: a server in this process and devices connected to it.
+
+Every test runs over gRPC and over HTTP/1.1: the rules do not depend on what carries the messages.
+"""
 
 import hashlib
 import threading
+from contextlib import closing
 from dataclasses import replace
 
-import grpc
 import numpy as np
 import pytest
 from helpers.remote_clients import ARRAYS, PROGRAM, TINY, WAIT_S, GatedDevice, eventually, right
@@ -15,16 +18,24 @@ from vdla.hardware.config import Config
 from vdla.hardware.program import STREAM, place
 from vdla.runtime.devices import DeviceError, open_device
 from vdla.runtime.devices.run import run, upload
+from vdla.runtime.remote.calls import CallFailed
+from vdla.runtime.remote.credentials import Credentials
 from vdla.runtime.remote.errors import RemoteError
 from vdla.runtime.remote.framing import unpack
 from vdla.runtime.remote.limits import Limits
-from vdla.runtime.remote.messages import SERVICE
+from vdla.runtime.remote.open_calls import open_calls
 from vdla.runtime.remote.remote_device import RemoteDevice
-from vdla.runtime.remote.server import RemoteServer
+from vdla.runtime.remote.server import TRANSPORTS, RemoteServer
 from vdla.simulator.verify import VerifyError
 from vdla.verification.programs.random_data import random_arrays
 
 QUICK = Limits(grace_s=0.3, run_s=0.5)
+
+
+@pytest.fixture(autouse=True, params=TRANSPORTS)
+def transport(request, monkeypatch):
+    monkeypatch.setattr("vdla.runtime.remote.server.default_transport", lambda: request.param)
+    return request.param
 
 
 @pytest.fixture
@@ -45,8 +56,9 @@ def connect(server, **options):
 
 def raw(server, name, header, data=b""):
     """The reply to a message as a hostile client may send it."""
-    with grpc.insecure_channel(server.address.target, (("grpc.enable_http_proxy", 0),)) as channel:
-        return unpack(channel.unary_unary(f"/{SERVICE}/{name}")(frame(header, data), timeout=WAIT_S))[0]
+    calls = open_calls(server.address, Credentials(), WAIT_S)
+    with closing(calls):
+        return unpack(calls.function(name)(frame(header, data), WAIT_S))[0]
 
 
 def batch(token, number, *operations):
@@ -299,7 +311,7 @@ def test_memory_is_limited_by_session_and_in_total(board):
         assert str(error.value) == "session: memory_bytes must be from 1 to 10000, got 10001"
 
 
-def test_a_content_and_a_message_are_limited(board):
+def test_a_content_and_a_message_are_limited(board, transport):
     limits = Limits(content_bytes=1000, message_bytes=5000)
     with RemoteServer(lambda: board, TINY, "127.0.0.1:0", limits=limits) as server, connect(server) as device:
         header = {"kind": "Upload", "session": token_of(device), "sha256": "0" * 64, "total": 1001, "offset": 0}
@@ -308,9 +320,9 @@ def test_a_content_and_a_message_are_limited(board):
         assert raw(server, "Submit", batch(token_of(device), 9, *reads))["message"] == (
             "batch: bytes to read must be at most 5000, got 5001"
         )
-        with pytest.raises(grpc.RpcError) as error:
+        with pytest.raises(CallFailed) as error:
             raw(server, "Status", {"kind": "x" * 400_000})
-        assert error.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert error.value.code == {"grpc": "resource_exhausted", "http": "HTTP status 413"}[transport]
 
 
 # --- fairness, cancellation, the watchdog

@@ -56,12 +56,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _selftest(device: Device, arguments: argparse.Namespace) -> int:
+    from vdla.runtime.diagnosis.check_programs import simulated_programs
     from vdla.runtime.diagnosis.device_checks import check_device
     from vdla.runtime.diagnosis.memory_measurement import measure
 
     outcomes = []
     with progress("self-test") as show:
-        for outcome in check_device(device):
+        for outcome in check_device(device, simulated_programs(device.config)):
             outcomes.append(outcome)
             show(outcome.name, len(outcomes), 0)
     _show_outcomes(arguments.device, device.config.name, outcomes)

@@ -4,19 +4,13 @@
 from __future__ import annotations
 
 import argparse
-import signal
-import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import fields
-from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from vdla.commands import OK, CommandError
+from vdla.commands import CommandError
 from vdla.commands.files import make_folder
-from vdla.commands.machine_options import add_machine_arguments, key_and_value, machine
+from vdla.commands.machine_options import add_machine_arguments, machine
 from vdla.commands.options import add_options, refuse
-from vdla.support.suggest import one_of
+from vdla.commands.serving import add_credential_arguments, serve_device, serve_until_ended
 
 if TYPE_CHECKING:
     from vdla.boards.board import Board
@@ -32,55 +26,14 @@ def add_remote_arguments(parser: argparse.ArgumentParser) -> None:
         {
             "--listen HOST:PORT": "serve a device of this machine at that address",
             "--device NAME": "the device to serve: sim (default), rtl or pynq",
-            "--tls DIR": "certificates, as vdla board certificates writes them",
-            "--token-file FILE": "a secret that clients must know",
-            "--limit KEY=VALUE...": "limits of clients, such as sessions=4 run_s=30",
         },
     )
+    add_credential_arguments(group)
 
 
-def serve_device(arguments: argparse.Namespace) -> int:
+def serve_device_of(arguments: argparse.Namespace) -> int:
     """Serve a device of this machine until Ctrl-C or SIGTERM."""
-    from vdla.runtime.remote.credentials import Credentials
-    from vdla.runtime.remote.server import RemoteServer
-
-    name, config = arguments.device or "sim", machine(arguments)
-    credentials = Credentials.of(arguments.tls, token_file=arguments.token_file)
-    limits = limits_of(arguments.limit)
-    server = RemoteServer(name, config, arguments.listen, credentials=credentials, limits=limits)
-    return _serve(server, lambda: f"{name}, {config.name} ({config.fingerprint}), at {server.address}")
-
-
-def _serve(server: AbstractContextManager[Any], greeting: Callable[[], str]) -> int:
-    """Serve until Ctrl-C or SIGTERM."""
-    ended = Event()
-    earlier = signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    try:
-        with server:
-            print(greeting(), flush=True)
-            ended.wait()
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-    finally:
-        signal.signal(signal.SIGTERM, earlier)
-    return OK
-
-
-def limits_of(settings: list[str]) -> Any:  # noqa: ANN401  Limits, which is imported late
-    """The limits that KEY=VALUE words set."""
-    from vdla.runtime.remote.limits import Limits
-
-    kinds = {field.name: field.type for field in fields(Limits)}
-    values: dict[str, Any] = {}
-    for setting in settings:
-        key, text = key_and_value("--limit", setting)
-        if key not in kinds:
-            raise CommandError(f"--limit: key must be {one_of(key, kinds)}")
-        try:
-            values[key] = int(text) if kinds[key] == "int" else float(text)
-        except ValueError:
-            raise CommandError(f"--limit: {key} must be a number, got {text!r}") from None
-    return Limits(**values)
+    return serve_device(arguments, arguments.device or "sim", machine(arguments), {})
 
 
 EXAMPLES = """\
@@ -126,7 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C or SIGTERM."""
     if arguments.listen is not None:
-        return serve_device(arguments)
+        return serve_device_of(arguments)
     refuse("board serve", arguments, ("device", "tls", "token_file", "limit"), "without --listen")
     from vdla.boards.overlay_files import write_overlay
     from vdla.boards.virtual.messages import require_pynq
@@ -138,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.overlay:
         make_folder(arguments.overlay)
         print(f"overlay: {write_overlay(board, config, arguments.overlay)}", flush=True)
-    return _serve(served, lambda: _greeting(served, arguments.fabric))
+    return serve_until_ended(served, lambda: _greeting(served, arguments.fabric))
 
 
 def _virtual_board(arguments: argparse.Namespace, board: Board, config: Config) -> VirtualBoard:
