@@ -73,7 +73,7 @@ ROOMS: dict[str, str] = {
         "compiler.tensorize compiler.codegen.vdla compiler.extensions compiler.codegen.vdla.intrinsics "
         "compiler.operators.vdla"
     ),
-    "compiler.operators": "support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics",
+    "compiler.operators": ("support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics"),
     "compiler.operators.definitions": (
         "support compiler.ir compiler.te compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators"
     ),
@@ -146,14 +146,14 @@ ROOMS: dict[str, str] = {
     ),
     "runtime.numpy_operators": "support hardware",
     "runtime.executor": (
-        "support hardware.isa hardware hardware.program compiler.abi simulator.stats simulator.verify runtime.devices "
-        "runtime.native runtime.grid runtime.numpy_operators"
+        "support hardware.isa hardware hardware.program compiler.abi simulator.stats simulator.verify "
+        "runtime.devices runtime.native runtime.grid runtime.numpy_operators"
     ),
     "compiler.graph.accelerator": (
         "hardware compiler.operators.vdla compiler.graph compiler.graph.machine compiler.graph.operators "
         "compiler.graph.passes"
     ),
-    "compiler.graph.grid": "compiler.graph compiler.graph.operators compiler.graph.passes compiler.graph.accelerator",
+    "compiler.graph.grid": ("compiler.graph compiler.graph.operators compiler.graph.passes compiler.graph.accelerator"),
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.interpret "
         "compiler.extensions compiler.codegen.llvm compiler.operators.vdla compiler.layer_programs "
@@ -216,9 +216,9 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program simulator.stats simulator.verify simulator.timing"
     ),
     "verification.generated_tests": (
-        "support hardware.isa hardware hardware.generate hardware.program hardware.asm compiler.ir compiler.interpret "
-        "compiler.te compiler.extensions simulator.support simulator.function simulator.stats simulator.verify "
-        "simulator.timing simulator runtime.devices verification.adversary verification.programs"
+        "support hardware.isa hardware hardware.generate hardware.program hardware.asm compiler.ir "
+        "compiler.interpret compiler.te compiler.extensions simulator.support simulator.function simulator.stats "
+        "simulator.verify simulator.timing simulator runtime.devices verification.adversary verification.programs"
     ),
     "verification.rtl_mutants": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "
@@ -289,6 +289,10 @@ ROOMS: dict[str, str] = {
     "notebook": (
         "support hardware hardware.program compiler.ir compiler.schedule compiler.operators.vdla compiler.map "
         "simulator.stats simulator.verify runtime.executor runtime.diagnosis charts runtime.studies commands"
+    ),
+    "compiler.certificates": (
+        "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.interpret compiler.te "
+        "compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map"
     ),
 }
 
