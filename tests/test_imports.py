@@ -295,6 +295,10 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.program compiler.ir compiler.schedule compiler.operators.vdla compiler.map "
         "simulator.stats simulator.verify runtime.executor runtime.diagnosis charts runtime.studies commands"
     ),
+    "compiler.certificates": (
+        "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.interpret compiler.te "
+        "compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map"
+    ),
 }
 
 # Modules that import each other, each with the reason.

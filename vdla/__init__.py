@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vdla import definitions, devices, graph, grid, intrinsics, isa, native, onnx_backend, operators, te, templates
+    from vdla.compiler.certificates.certify import certify
     from vdla.compiler.extensions import EmitStage, Extension, LayerError, State, extend, load_extension
     from vdla.compiler.interpret import interpret
     from vdla.compiler.layer_programs import LayerProgram, ProgramBuilder
@@ -73,6 +74,7 @@ __all__ = [
     "applications",
     "array_port",
     "bank_conflicts",
+    "certify",
     "check_datapath",
     "check_intrinsic",
     "compile",
@@ -138,6 +140,7 @@ _HOMES = {
     "applications": "vdla.compiler.map",
     "array_port": "vdla.hardware.array_port",
     "bank_conflicts": "vdla.runtime.grid.bank_conflicts",
+    "certify": "vdla.compiler.certificates.certify",
     "check_datapath": "vdla.runtime.checks.datapath_check",
     "check_intrinsic": "vdla.runtime.checks.intrinsic_check",
     "compile": "vdla.runtime.compile",

@@ -19,7 +19,7 @@ import numpy as np
 from vdla.compiler import ir
 from vdla.compiler.arith import ambiguous_vars, linear, var_names
 from vdla.compiler.interpret.memory import EVERYWHERE, NOWHERE, InterpreterMemory, InterpretError, Mask, Points
-from vdla.compiler.ir import Array, is_float, limits, widen, wrap
+from vdla.compiler.ir import Array, is_float
 
 _MAX_POINTS = 1 << 21  # of a batch, so that temporaries stay in cache
 _Env = dict[str, Any]
@@ -246,27 +246,10 @@ def _combine_along(memory: InterpreterMemory, nest: BatchedNest, at: Points) -> 
     shape = tuple(loop.size for loop in (*nest.spatial, *nest.reduce))
     along = tuple(range(len(nest.spatial), len(shape)))
     mask = np.broadcast_to(at.mask, shape)
-    terms = np.broadcast_to(memory.value(expr, at), shape)
-    if not at.mask.all():
-        terms = np.where(mask, terms, _identity(op, terms.dtype, dtype))
-    total = _combine(op, terms, along, dtype)
+    total = memory.reduced(op, np.broadcast_to(memory.value(expr, at), shape), mask, along, dtype)
     here = _first_along(nest, replace(at, mask=np.asarray(mask.any(axis=along, keepdims=True))))
-    old = widen(memory.value(body.value.a, here), dtype)  # type: ignore[union-attr]
-    result = wrap(np.asarray(ir.OPERATORS[op].on_arrays(old, total)), dtype)
-    memory.store(body.buffer, memory.places(body.indices, here), result, here)
-
-
-def _combine(op: str, terms: Array, along: tuple[int, ...], dtype: str) -> Array:
-    """The terms combined over the dimensions `along`, kept with length 1; sums are of integers."""
-    if op == "add":
-        return wrap(np.asarray(np.sum(terms.astype(np.int64), axis=along, keepdims=True)), dtype)
-    return np.asarray(ir.OPERATORS[op].on_arrays.reduce(widen(terms, dtype), axis=along, keepdims=True))
-
-
-def _identity(op: str, stored: np.dtype[np.generic], dtype: str) -> Array:
-    """The identity of `op`."""
-    value = 0 if op == "add" else limits(dtype)[op == "min"]
-    return np.asarray(value, stored)
+    old = memory.value(body.value.a, here)  # type: ignore[union-attr]
+    memory.store(body.buffer, memory.places(body.indices, here), memory.combined(op, old, total, dtype), here)
 
 
 def _first_along(nest: BatchedNest, at: Points) -> Points:

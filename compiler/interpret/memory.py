@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from vdla.compiler import ir
 from vdla.compiler.arith import IndexFunction, Ranges, bounds, exact_function
-from vdla.compiler.ir import SCALAR_FUNCTIONS, SMALL_FLOATS, Array, storage_dtype, widen, wrap
+from vdla.compiler.ir import SCALAR_FUNCTIONS, SMALL_FLOATS, Array, limits, storage_dtype, widen, wrap
 from vdla.support.errors import Error
 
 Mask = npt.NDArray[np.bool_]
@@ -50,11 +50,16 @@ class InterpreterMemory:
     def __init__(self, buffers: Mapping[str, ir.Buffer], ranges: Ranges) -> None:
         self.buffers = buffers
         self.ranges = ranges
-        self.arrays = {name: _zeros(buffer, storage_dtype(buffer.dtype)) for name, buffer in buffers.items()}
+        self.arrays = {name: _zeros(buffer, self.stored(buffer.dtype)) for name, buffer in buffers.items()}
         self.given: set[str] = set()
         self._checked: dict[int, list[ir.Axis]] = {}
         self._functions: dict[int, IndexFunction | None] = {}
         self.written = {name: _zeros(buffer, np.dtype(np.bool_)) for name, buffer in buffers.items()}
+
+    @staticmethod
+    def stored(dtype: str) -> np.dtype[Any]:
+        """The type of the arrays that hold elements of a type."""
+        return storage_dtype(dtype)
 
     def fill(self, name: str, array: Array) -> None:
         """Sets the content of a whole buffer."""
@@ -114,6 +119,22 @@ class InterpreterMemory:
                 return self._load(buffer, tuple(self.places(indices, at)), at)
             case ir.Call(name=name, args=args, dtype=dtype):
                 return wrap(np.asarray(SCALAR_FUNCTIONS[name].model(*(self._operand(arg, at) for arg in args))), dtype)
+
+    def reduced(self, op: str, terms: Array, mask: Mask, along: tuple[int, ...], dtype: str) -> Array:
+        """Terms where `mask` holds, combined over the dimensions `along`, which keep length 1.
+
+        Sums are of integers.
+        """
+        if not mask.all():
+            identity = 0 if op == "add" else limits(dtype)[op == "min"]
+            terms = np.where(mask, terms, np.asarray(identity, terms.dtype))
+        if op == "add":
+            return wrap(np.asarray(np.sum(terms.astype(np.int64), axis=along, keepdims=True)), dtype)
+        return np.asarray(ir.OPERATORS[op].on_arrays.reduce(widen(terms, dtype), axis=along, keepdims=True))
+
+    def combined(self, op: str, old: Array, total: Array, dtype: str) -> Array:
+        """An element and a combination of terms, combined."""
+        return wrap(np.asarray(ir.OPERATORS[op].on_arrays(widen(old, dtype), total)), dtype)
 
     def _operand(self, expr: ir.Expr, at: Points) -> Array:
         """The value of an operand, in the type that arithmetic on it uses."""

@@ -31,10 +31,15 @@ class ClosureCompiler:
     def __init__(self, memory: InterpreterMemory) -> None:
         self.memory = memory
 
+    @property
+    def min_batch(self) -> int:
+        """The points that a nest must have to run in batches."""
+        return MIN_BATCH
+
     def statement(self, stmt: ir.Stmt, where: str | None = None) -> _Run:
         """A statement as a closure; `where` is the enclosing block, if any, for messages."""
         nest = batched_nest(stmt)
-        if nest is not None and batch_size(nest) >= MIN_BATCH:
+        if nest is not None and batch_size(nest) >= self.min_batch:
             return _run_batch(self.memory, nest)
         match stmt:
             case ir.For(var=var, body=body):

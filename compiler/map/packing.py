@@ -7,6 +7,7 @@ transposition of the dimensions of the source whose indices have no axis in comm
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -27,8 +28,9 @@ from vdla.compiler.te.expr import axis_name
 Array = npt.NDArray[Any]
 
 
-def gather(tensor: te.Tensor, array: Array) -> Array:
-    """The elements of a computed `tensor` whose one source is `array`.
+def gather(tensor: te.Tensor, array: Array, constant: Callable[[int], Any] | None = None) -> Array:
+    """The elements of a computed `tensor` whose one source is `array`; `constant` makes an element
+    of it from an integer, if its elements are no integers.
 
     Its value is an element of the source, or a choice by a condition on indices between that and
     a constant.
@@ -44,7 +46,8 @@ def gather(tensor: te.Tensor, array: Array) -> Array:
     if inside is not None:
         places = [np.clip(place, 0, extent - 1) for place, extent in zip(places, array.shape, strict=True)]
     elements = _elements(array, places)
-    packed = elements if mask is True else np.where(mask, elements, np.asarray(fill, array.dtype))
+    filling = np.asarray(fill, array.dtype) if constant is None else constant(fill)
+    packed = elements if mask is True else np.where(mask, elements, filling)
     return np.ascontiguousarray(np.broadcast_to(packed, stage.shape))
 
 

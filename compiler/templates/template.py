@@ -112,10 +112,12 @@ class Template(ABC):
 
     def tiled(self, tiling: Tiling) -> Operator:
         """The operator with tiles."""
+        mapped = MappedOperator(self.name, self.packed, tiling)
         return Operator(
             name=self.name,
             config=self.config,
-            function=MappedOperator(self.name, self.packed, tiling).function,
+            function=mapped.function,
+            mapped=mapped,
             macs=self.macs,
             pack=self.pack,
             pack_inputs=self.pack_inputs,

@@ -88,7 +88,8 @@ class Operator:
     `layouts` has the layout of each tensor. `macs` counts the multiply-accumulates of the
     definition, without padding. `problem` is the problem of the tiling search, and `timed` the one
     that estimates cycles; `tiling` is the chosen tiling, shown by `description`, and `with_tiles`
-    gives the operator with another one.
+    gives the operator with another one. `mapped` is the mapping of the plain expression with these
+    tiles, a `MappedOperator`.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Operator:
     with_tiles: Callable[[Tiling], Operator]
     description: str = ""
     origin: OperatorOrigin | None = None
+    mapped: Any = None
 
     def __repr__(self) -> str:
         return f"<Operator {self.name} for {self.config.name}: {self.description}>"

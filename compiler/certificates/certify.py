@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Certificates: a program and its expression, evaluated on symbols, and compared.
+
+Both sides get the same unknown inputs. What they have in common is the packing of these inputs and
+the meaning of operations on symbols; schedules, tiles, addresses and instructions are on one side
+only. Two results that differ for some inputs have the same element of the field with a probability
+of at most the degree of their polynomials, and the number of functions in them, over 2^61.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from vdla.compiler import ir, te
+from vdla.compiler.certificates.evaluate import evaluate
+from vdla.compiler.certificates.program_run import run_program
+from vdla.compiler.certificates.symbols import CertificateError, Symbols, numbers, unknowns
+from vdla.compiler.map import MappedOperator, gather
+from vdla.compiler.operators.vdla.operator import Operator
+from vdla.compiler.te import Stage
+from vdla.hardware.isa import COL, Opcode
+from vdla.hardware.program import Program
+
+_Inputs = Mapping[str, Symbols]
+_MOST_BISECTIONS = 64  # runs of both sides, to find what a difference depends on
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A result that a program does not compute as its expression does.
+
+    `element` is its plain index, `terms` are elements of inputs that suffice for it, with all
+    others 0; `instruction` stores it, for the source line `line`; it is -1 if none does.
+    """
+
+    element: tuple[int, ...]
+    terms: Mapping[str, tuple[tuple[int, ...], ...]]
+    instruction: int
+    line: str
+
+    def __str__(self) -> str:
+        parts = [f"{name}[{', '.join(map(str, index))}]" for name, places in self.terms.items() for index in places]
+        terms = ", ".join(parts) or "all inputs 0"
+        stored = f"instruction {self.instruction} stores it, for {self.line or 'no source line'}"
+        return (
+            f"result[{', '.join(map(str, self.element))}] differs, already with {terms} alone; "
+            f"{stored if self.instruction >= 0 else 'no instruction stores it'}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The comparison of a program with an expression: `results` elements, `differing` of them.
+
+    `program` is the hash of the program, `expression` one of the expression's text. It holds if
+    nothing differs.
+    """
+
+    name: str
+    program: str
+    expression: str
+    seed: int
+    results: int
+    differing: int
+    difference: Difference | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the program computes its expression, for all inputs."""
+        return not self.differing
+
+    def raise_if_bad(self) -> None:
+        """CertificateError with the difference unless it holds."""
+        if not self.holds:
+            raise CertificateError(str(self))
+
+    def __str__(self) -> str:
+        if self.holds:
+            return (
+                f"certify {self.name}: program {self.program} computes expression {self.expression} for all inputs; "
+                f"{self.results:,} results, prime 2^61 - 1, seed {self.seed}"
+            )
+        return f"certify {self.name}: {self.differing:,} of {self.results:,} results differ; {self.difference}"
+
+    __repr__ = __str__
+
+
+def certify(
+    operator: Operator | MappedOperator,
+    expression: te.Tensor | None = None,
+    *,
+    seed: int = 0,
+    program: Program | None = None,
+) -> Certificate:
+    """Whether the program of a template or of a mapping computes its plain expression.
+
+    `expression` is what the result must be, over the same plain inputs; by default that of the
+    operator. `program` takes the place of the operator's own, with the same tensors.
+
+    Raises:
+        CertificateError: something that is no operator, or a program without meaning on symbols.
+    """
+    mapped = operator.mapped if isinstance(operator, Operator) else operator
+    if not isinstance(mapped, MappedOperator):
+        raise CertificateError(
+            f"certify: operator must be of a template or of map_expression, got {type(operator).__name__}"
+        )
+    sides = _Sides(mapped, expression, operator.program if program is None else program)
+    inputs = sides.inputs(seed)
+    differs = sides.differs(inputs)
+    first = None
+    if differs.any():
+        first = _difference(sides, inputs, tuple(int(i) for i in np.argwhere(differs)[0]))
+    return Certificate(
+        name=operator.name,
+        program=sides.program.hash,
+        expression=hashlib.sha256(str(sides.plain).encode()).hexdigest()[:16],
+        seed=seed,
+        results=differs.size,
+        differing=int(differs.sum()),
+        difference=first,
+    )
+
+
+class _Sides:
+    """A program and its expression, as functions of plain inputs."""
+
+    def __init__(self, mapped: MappedOperator, expression: te.Tensor | None, program: Program) -> None:
+        result = expression if expression is not None else _wanted(mapped)
+        self.program = program
+        self.packing = mapped.packing
+        self.unpacking = mapped.unpacking
+        self.plain = te.create_function(_placeholders(result), [result], mapped.name)
+        sources = {_source(tensor).name: _source(tensor) for tensor in self.packing.values()}
+        self.sources = {**sources, **{tensor.name: tensor for tensor in _placeholders(result)}}
+
+    def inputs(self, seed: int) -> dict[str, Symbols]:
+        """Unknown plain inputs."""
+        return {name: unknowns(name, tensor.shape, tensor.dtype, seed) for name, tensor in self.sources.items()}
+
+    def of_program(self, inputs: _Inputs) -> Symbols:
+        """The plain result of the program."""
+        packed = {name: _gathered(tensor, inputs[_source(tensor).name]) for name, tensor in self.packing.items()}
+        outputs = run_program(self.program, packed)
+        return _gathered(self.unpacking, outputs[_source(self.unpacking).name])
+
+    def of_expression(self, inputs: _Inputs) -> Symbols:
+        """The plain result of the expression."""
+        names = self.plain.params[: -len(ir.output_names(self.plain))]
+        outputs = evaluate(self.plain, {name: inputs[name] for name in names})
+        return next(iter(outputs.values()))
+
+    def differs(self, inputs: _Inputs) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        """Where the results of both sides are different symbols."""
+        return np.asarray(self.of_program(inputs)["value"] != self.of_expression(inputs)["value"])
+
+
+def _wanted(mapped: MappedOperator) -> te.Tensor:
+    """The plain result of a mapping, or the elements of it that are wanted."""
+    return mapped.form.output if mapped.view is None else mapped.view
+
+
+def _placeholders(result: te.Tensor) -> list[te.Tensor]:
+    """The inputs of an expression, in the order in which it reads them."""
+    seen: dict[str, te.Tensor] = {}
+    waiting = [result]
+    while waiting:
+        tensor = waiting.pop(0)
+        if tensor.stage is None:
+            seen.setdefault(tensor.name, tensor)
+        else:
+            waiting += [read for read in tensor.stage.reads if read is not tensor]
+    return list(seen.values())
+
+
+def _source(tensor: te.Tensor) -> te.Tensor:
+    assert isinstance(tensor.stage, Stage)
+    (source,) = tensor.stage.reads
+    return source
+
+
+def _gathered(tensor: te.Tensor, array: Symbols) -> Symbols:
+    return gather(tensor, array, numbers)
+
+
+# --- what differs ---------------------------------------------------------------------------------
+
+
+def _difference(sides: _Sides, inputs: _Inputs, element: tuple[int, ...]) -> Difference:
+    """The smallest inputs for which an element differs, and the instruction that stores it."""
+    runs = iter(range(_MOST_BISECTIONS))
+
+    def differs(some: _Inputs) -> bool:
+        return next(runs, None) is not None and bool(sides.differs(some)[element])
+
+    kept = dict(inputs)
+    for name in inputs:
+        kept[name] = _fewest(inputs[name], partial(_with, differs, kept, name))
+    terms = {
+        name: tuple(tuple(map(int, index)) for index in np.argwhere(array["value"] != 0)[:4])
+        for name, array in kept.items()
+    }
+    instruction, line = _storing(sides, element)
+    return Difference(element, {name: places for name, places in terms.items() if places}, instruction, line)
+
+
+def _with(differs: Callable[[_Inputs], bool], inputs: _Inputs, name: str, part: Symbols) -> bool:
+    return differs({**inputs, name: part})
+
+
+def _fewest(array: Symbols, differs: Callable[[Symbols], bool]) -> Symbols:
+    """An array of as few unknowns as halving leaves, the others 0, for which both sides differ."""
+    places = np.arange(array.size)
+    zeros = np.broadcast_to(numbers(0), array.shape)
+    if differs(zeros):
+        return zeros
+    while len(places) > 1:
+        half = len(places) // 2
+        chosen = next((part for part in (places[:half], places[half:]) if differs(_only(array, part))), None)
+        if chosen is None:
+            break
+        places = chosen
+    return _only(array, places)
+
+
+def _only(array: Symbols, places: np.ndarray[tuple[int, ...], np.dtype[np.intp]]) -> Symbols:
+    part = np.broadcast_to(numbers(0), array.shape).copy()
+    part.flat[places] = array.flat[places]
+    return part
+
+
+def _storing(sides: _Sides, element: tuple[int, ...]) -> tuple[int, str]:
+    """The last instruction that stores an element of the plain result, and its line."""
+    place = _packed_place(sides, element)
+    program = sides.program
+    output = next(i for i, tensor in enumerate(program.tensors) if tensor.role == "output")
+    last = -1
+    for index in _stores(program, output):
+        if place in _stored(program, index):
+            last = index
+    source = int(program.source_of[last]) if last >= 0 else -1
+    return last, program.source_lines[source].strip() if source >= 0 else ""
+
+
+def _packed_place(sides: _Sides, element: tuple[int, ...]) -> int:
+    """The place of an element in the flat output of the program."""
+    source = _source(sides.unpacking)
+    places = numbers(np.arange(int(np.prod(source.shape))).reshape(source.shape))
+    return int(_gathered(sides.unpacking, places)["low"][element])
+
+
+def _stores(program: Program, output: int) -> Iterator[int]:
+    opcodes = program.columns[:, COL["opcode"]]
+    yield from map(int, np.flatnonzero((opcodes == Opcode.STORE) & (program.tensor_of == output)))
+
+
+def _stored(program: Program, index: int) -> range | set[int]:
+    """The places of the elements that a STORE writes."""
+    row = {name: int(program.columns[index, place]) for name, place in COL.items()}
+    tensor = program.tensors[int(program.tensor_of[index])]
+    bits = tensor.nbytes * 8 // int(np.prod(tensor.shape))
+    beat, entry = program.config.axi_bytes * 8 // bits, program.config.out_entry_bytes * 8 // bits
+    begins = [
+        (row["dram"] + z * row["z_stride"] + y * row["y_stride"]) * beat
+        for z in range(row["z_size"])
+        for y in range(row["y_size"])
+    ]
+    return {begin + k for begin in begins for k in range(row["x_size"] * entry)}
