@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from vdla.runtime.native.kernel import Kernel
     from vdla.runtime.network.quantise import quantise
     from vdla.runtime.studies.energy import estimate_energy
+    from vdla.runtime.studies.joint_verdict import evaluate_several
     from vdla.runtime.studies.verdict import evaluate
     from vdla.runtime.tune.grid_runs import tune_grid
     from vdla.runtime.tune.mapping import map_expression
@@ -80,6 +81,7 @@ __all__ = [
     "devices",
     "estimate_energy",
     "evaluate",
+    "evaluate_several",
     "extend",
     "graph",
     "grid",
@@ -140,6 +142,7 @@ _HOMES = {
     "default_schedule": "vdla.compiler.operators.cpu",
     "estimate_energy": "vdla.runtime.studies.energy",
     "evaluate": "vdla.runtime.studies.verdict",
+    "evaluate_several": "vdla.runtime.studies.joint_verdict",
     "extend": "vdla.compiler.extensions",
     "interpret": "vdla.compiler.interpret",
     "load": "vdla.runtime.executor.load",
