@@ -27,17 +27,19 @@ module ext_argmax
   always_ff @(posedge clk_i) first_q <= first_i;
 
   for (genvar o = 0; o < int'(BlockOut); o++) begin : gen_lane
-    logic signed [WgtBits-1:0] best, best_q[Pairs];
-    logic [15:0] place, place_q[Pairs];
+    logic signed [WgtBits-1:0] best[Pairs], best_q[Pairs];
+    logic [15:0] place[Pairs], place_q[Pairs];
 
-    // Of equal elements the first: a later one must be larger.
+    // A tree; of equal elements the first: a later one must be larger.
     always_comb begin
-      best = best_q[0];
-      place = place_q[0];
-      for (int unsigned p = 1; p < Pairs; p++) begin
-        if (best_q[p] > best) begin
-          best = best_q[p];
-          place = place_q[p];
+      best = best_q;
+      place = place_q;
+      for (int unsigned step = 1; step < Pairs; step *= 2) begin
+        for (int unsigned p = 0; p + step < Pairs; p += 2 * step) begin
+          if (best[p+step] > best[p]) begin
+            best[p] = best[p+step];
+            place[p] = place[p+step];
+          end
         end
       end
     end
@@ -52,7 +54,7 @@ module ext_argmax
         end
       end
       for (int unsigned b = 0; b < Batch; b++) begin
-        result_o[b][o] <= {16'(best), 16'd0} - 32'(place) - 32'(first_q);
+        result_o[b][o] <= {16'(best[0]), 16'd0} - 32'(place[0]) - 32'(first_q);
       end
     end
   end
