@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from vdla.runtime.studies.energy import estimate_energy
     from vdla.runtime.studies.explanation import explain
     from vdla.runtime.studies.explore import explore
+    from vdla.runtime.studies.joint_verdict import evaluate_several
     from vdla.runtime.studies.verdict import evaluate
     from vdla.runtime.tune.grid_runs import tune_grid
     from vdla.runtime.tune.mapping import map_expression
@@ -86,6 +87,7 @@ __all__ = [
     "estimate_energy",
     "evaluate",
     "evaluate_network",
+    "evaluate_several",
     "explain",
     "explore",
     "extend",
@@ -150,6 +152,7 @@ _HOMES = {
     "estimate_energy": "vdla.runtime.studies.energy",
     "evaluate": "vdla.runtime.studies.verdict",
     "evaluate_network": "vdla.runtime.studies.compiled_verdict",
+    "evaluate_several": "vdla.runtime.studies.joint_verdict",
     "explain": "vdla.runtime.studies.explanation",
     "explore": "vdla.runtime.studies.explore",
     "extend": "vdla.compiler.extensions",

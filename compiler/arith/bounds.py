@@ -98,6 +98,8 @@ def _operation_bounds(op: str, a: Range, b: Range) -> Range:
         return a if a[0] >= 0 and a[1] < b[0] else (0, b[0] - 1)
     if op in ("min", "max"):
         return apply(a[0], b[0]), apply(a[1], b[1])
+    if op == "and" and b[0] == b[1] > 1:
+        return 0, b[0] if a[0] < 0 else min(a[1], b[0])
     if b[0] == b[1] and ((op == "floordiv" and b[0] > 0) or (op in ("shr", "shl") and 0 <= b[0] < 64)):
         return apply(a[0], b[0]), apply(a[1], b[0])
     if op in ir.LOGIC_OPS and min(a[0], b[0]) >= 0 and max(a[1], b[1]) <= 1:

@@ -2,6 +2,7 @@
 """Extensions: instructions that a user's file declares, and the machines that have them."""
 
 from vdla.compiler.extensions.behaviour import vanishes
+from vdla.compiler.extensions.digits import Splits, digit_splits, split_load
 from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.extension import Extension
 from vdla.compiler.extensions.intrinsic import cpu_intrinsic, cpu_intrinsics, extension_intrinsic, machine_intrinsics
@@ -24,16 +25,19 @@ __all__ = [
     "ExtensionError",
     "LayerError",
     "Source",
+    "Splits",
     "State",
     "StepOperation",
     "cpu_intrinsic",
     "cpu_intrinsics",
+    "digit_splits",
     "extend",
     "extension_intrinsic",
     "extension_of",
     "load_extension",
     "machine_intrinsics",
     "program_of",
+    "split_load",
     "step_operations",
     "unit_with_stage",
     "vanishes",

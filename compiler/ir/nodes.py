@@ -253,6 +253,10 @@ class DeclaredIntrinsic(Protocol):
         """The operands with an index that depends on data."""
 
     @property
+    def ranges(self) -> Mapping[str, tuple[int, int]]:
+        """The least and the greatest value of immediates that are not any of their type."""
+
+    @property
     def target(self) -> str:
         """The machine: "vdla", "cpu" or "gpu"."""
 
@@ -275,7 +279,7 @@ class Match:
 
     `entries[operand]` are the leading indices of the operand, those in front of the dimensions of
     one entry, over the axes of the block. A condition operand missing from `conditions` always
-    holds.
+    holds. `moving` are the immediates whose value is an expression of axes outside of the entry.
     """
 
     intrinsic: DeclaredIntrinsic
@@ -283,6 +287,7 @@ class Match:
     entries: Mapping[str, tuple[Expr, ...]]
     immediates: Mapping[str, Scalar]
     conditions: Mapping[str, Expr]
+    moving: Mapping[str, Expr] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return self.intrinsic.name

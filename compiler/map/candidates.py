@@ -16,12 +16,12 @@ from vdla.compiler import te
 from vdla.compiler.map.computation import Computation, contractions
 from vdla.compiler.map.cores import Core, machine_cores, of_intrinsics
 from vdla.compiler.map.element_wise import element_wise
+from vdla.compiler.map.entries import axis_extents
 from vdla.compiler.map.expression_parts import MapError, Refusal, sums_of, viewed
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import (
     Groups,
     Mapping,
-    intrinsic_extents,
     intrinsic_signatures,
     mappings,
     signature_groups,
@@ -176,7 +176,7 @@ def _groups(computation: Computation, core: Core) -> Iterator[Groups]:
     if core.is_only_step:
         yield from signature_groups(computation, core)
         return
-    *others, lanes = intrinsic_extents(core.pattern)
+    *others, lanes = axis_extents(core.pattern)
     for chosen in subsets([axis for axis, extent in computation.spatial.items() if extent > 1]):
         yield {**dict.fromkeys(others, ()), lanes: chosen}
 

@@ -5,23 +5,44 @@ commutative operations in both orders.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import permutations
 from math import prod
 
 from vdla.compiler import ir, te
-from vdla.compiler.arith import Range, simplify
+from vdla.compiler.arith import Linear, Range, linear, simplify
+from vdla.compiler.extensions import digit_splits, split_load
 from vdla.compiler.map.access import Access, access_of
 from vdla.compiler.map.cores import Core
+from vdla.compiler.map.entries import entry_extents, lookup_tables, whole_axis, whole_dims
 from vdla.compiler.map.expression_parts import MapError, Pairs, Table, index_pairs, is_table
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
 from vdla.compiler.tensorize import IMMEDIATE, Intrinsic
 
-_MOST_AXES = 3  # rows, lanes, terms
-Binding = dict[str, ir.Expr]
-"""What each operand stands for; a table, for the load of its tensor."""
+
+@dataclass(frozen=True, slots=True)
+class AxisPlace:
+    """A part of an intrinsic's value that is no data, and what stands for it: sums of axes.
+
+    `immediate`, times `sign`, is part of the pattern; the value that it must have follows from the
+    mapping.
+    """
+
+    pattern: Linear
+    plain: Linear
+    immediate: str | None = None
+    sign: int = 1
+
+
+Binding = dict[str, ir.Expr | AxisPlace]
+"""What each operand stands for, a table for the load of its tensor; and places by their text.
+
+The load of an operand has its whole dimensions as axes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +58,15 @@ class Binder:
 
     def bind(self, pattern: ir.Expr, target: ir.Expr) -> Iterator[Binding]:
         """All ways in which `pattern` is `target`."""
+        if (place := self._place(pattern, target)) is not None:
+            yield {ir.expr_text(pattern): place}
+            return
         match pattern, target:
-            case ir.Load(buffer=name), ir.Load() if name in self.intrinsic.tables:
+            case ir.Load(buffer=name), ir.Load() if name in lookup_tables(self.intrinsic):
                 yield from self._table(pattern, target)
-            case ir.Load(buffer=name), _ if name not in self.intrinsic.tables:
+            case ir.Load(buffer=name), ir.Load() if name in whole_dims(self.intrinsic):
+                yield from self._entry(pattern, target)
+            case ir.Load(buffer=name), _ if name not in (*self.intrinsic.tables, *whole_dims(self.intrinsic)):
                 if self.stands_for(name, target):
                     yield {name: target}
             case ir.Cast(dtype=one, value=a), ir.Cast(dtype=other, value=b) if one == other:
@@ -63,6 +89,43 @@ class Binder:
         for pairs in index_pairs(pattern, entry.dims, target, self.tensors[target.buffer]):
             for binding in self._all(pairs):
                 yield {pattern.buffer: target, **binding}
+
+    def _entry(self, pattern: ir.Load, target: ir.Load) -> Iterator[Binding]:
+        """An operand with whole dimensions: each has as many elements as one of the tensor, and the
+        same index.
+        """
+        name, dims = pattern.buffer, whole_dims(self.intrinsic)[pattern.buffer]
+        if target.buffer not in self.tensors or not self.stands_for(name, target):
+            return
+        sizes = self.intrinsic.behaviour.buffers[name].dims
+        shape = tuple(map(int, self.tensors[target.buffer].shape))
+        for chosen in permutations(range(len(shape)), len(dims)):
+            indices = list(target.indices)
+            for d, at in zip(dims, chosen, strict=True):
+                indices[at] = ir.Var(whole_axis(name, d))
+            fits = all(sizes[d] == shape[at] for d, at in zip(dims, chosen, strict=True))
+            if fits and not any(map(ir.reads_memory, indices)):
+                pairs = tuple((pattern.indices[d], target.indices[at]) for d, at in zip(dims, chosen, strict=True))
+                for binding in self._all(pairs):
+                    yield {name: ir.Load(target.buffer, tuple(indices)), **binding}
+
+    def _place(self, pattern: ir.Expr, target: ir.Expr) -> AxisPlace | None:
+        """Sums of axes that are no data on both sides, with at most one immediate."""
+        if isinstance(pattern, ir.Const | ir.Cast) or any(isinstance(e, ir.Load) for e in ir.walk_expr(target)):
+            return None
+        ours, theirs = linear(pattern), linear(target)
+        loads = [term for term in ours.terms if isinstance(term, ir.Load)]
+        names = [load.buffer for load in loads if self.intrinsic.scopes[load.buffer] == IMMEDIATE]
+        known = all(isinstance(term, ir.Var | ir.Load) for term in ours.terms)
+        affine = all(isinstance(term, ir.Var) for term in theirs.terms)
+        if not ours.terms or not known or not affine or len(loads) > 1 or len(names) != len(loads):
+            return None
+        if not loads:
+            return AxisPlace(ours, theirs)
+        factor = ours.terms[loads[0]]
+        if abs(factor) != 1 or (isinstance(pattern, ir.Load) and isinstance(target, ir.Const)):
+            return None
+        return AxisPlace(ours, theirs, names[0], factor)
 
     def _all(self, pairs: Pairs) -> Iterator[Binding]:
         """All ways in which the parts of every pair are the same at once."""
@@ -96,7 +159,12 @@ class FromStep:
     name: str
 
 
-Read = FromOperand | FromTable | FromStep | ir.Const
+@dataclass(frozen=True, slots=True)
+class FromPlace:
+    """An immediate that follows loops."""
+
+
+Read = FromOperand | FromTable | FromStep | FromPlace | ir.Const
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +182,9 @@ class Computation:
 
     `spatial` and `reduce` have the extents of the axes by name; `digits` has, for each dimension of
     the result, the axes that it is made of, the last varying fastest. `held` is the operand that is
-    loaded as weights; windows move over the others. `tables` are loaded once.
+    loaded as weights; windows move over the others. `tables` are loaded once. `whole` has the
+    dimensions of operands that an entry has whole, and `places` the parts of values that are no
+    data.
     """
 
     stage: Stage
@@ -125,11 +195,13 @@ class Computation:
     steps: tuple[Step, ...]
     held: str | None = None
     tables: Mapping[str, Table] = field(default_factory=dict)
+    whole: Mapping[str, int] = field(default_factory=dict)
+    places: tuple[AxisPlace, ...] = ()
 
     @property
     def extents(self) -> dict[str, int]:
-        """The extents of all axes."""
-        return {**self.spatial, **self.reduce}
+        """The extents of all axes and of whole dimensions."""
+        return {**self.spatial, **self.reduce, **self.whole}
 
     @property
     def core(self) -> Intrinsic:
@@ -160,12 +232,8 @@ def contractions(sums: te.Tensor, core: Core) -> Iterator[Computation]:
         kinds = ("a plain computation", "a reduction")
         must, got = kinds if wanted.reduction is None else kinds[::-1]
         raise MapError(f"the stage must be {must}, got {got}")
-    if len(core.axes) > _MOST_AXES:
-        got = ", ".join(axis.removeprefix("v") for axis in core.axes[2:])
-        raise MapError(f"{core.pattern.name} must add its entries along one axis for the mapper to use it, got {got}")
     _require_reducer(stage, wanted)
-    axes = PlainAxes.of(stage, stage.value.expr)
-    tensors = {tensor.name: tensor for tensor in stage.reads}
+    axes, tensors = _with_digits(PlainAxes.of(stage, stage.value.expr), stage.reads)
     binder = Binder(core.pattern, tensors, partial(_stands_for, core.pattern))
     bindings = list(binder.bind(wanted.value.expr, axes.value))
     if not bindings:
@@ -177,11 +245,13 @@ def contractions(sums: te.Tensor, core: Core) -> Iterator[Computation]:
         tables = {
             name: Table(tensors[load.buffer], core.pattern.behaviour.buffers[name].dims)
             for name, load in loads.items()
-            if is_table(load)
+            if name in lookup_tables(core.pattern)
         }
         operands = {name: access_of(tensors[load.buffer], load) for name, load in loads.items() if name not in tables}
         reads: dict[str, Read] = {name: part for name, part in binding.items() if isinstance(part, ir.Const)}
         reads |= {name: FromOperand(name) for name in operands} | {name: FromTable(name) for name in tables}
+        places = tuple(part for part in binding.values() if isinstance(part, AxisPlace))
+        reads |= {place.immediate: FromPlace() for place in places if place.immediate is not None}
         step = Step(stage.name, core.issued, reads)
         yield Computation(
             stage=stage,
@@ -192,14 +262,50 @@ def contractions(sums: te.Tensor, core: Core) -> Iterator[Computation]:
             steps=(step,),
             held=core.held,
             tables=tables,
+            whole={axis: extent for axis, extent in entry_extents(core.pattern).items() if "." in axis},
+            places=places,
         )
+
+
+def _with_digits(axes: PlainAxes, reads: Sequence[te.Tensor]) -> tuple[PlainAxes, dict[str, te.Tensor]]:
+    """The axes and the tensors, with a dimension for each digit of an index that depends on data,
+    or of several indices: x[4 * k + chosen] as x[k, chosen].
+    """
+    tensors = {tensor.name: tensor for tensor in reads}
+    loads = {e for e in ir.walk_expr(axes.value) if isinstance(e, ir.Load) and tensors[e.buffer].stage is None}
+    counts = Counter(load.buffer for load in loads)
+    names = {load.buffer for load in loads if is_table(load) or counts[load.buffer] > 1}
+    shapes = {name: tuple(map(int, tensors[name].shape)) for name in sorted(names)}
+    extents = {**axes.spatial, **axes.reduce}
+    splits = digit_splits(axes.value, shapes, extents)
+    value = ir.transform(axes.value, lambda part: split_load(part, splits, extents))
+    return replace(axes, value=value), tensors | {name: _split(tensors[name], dims) for name, dims in splits.items()}
+
+
+def _split(tensor: te.Tensor, dims: Sequence[Sequence[int]]) -> te.Tensor:
+    """A tensor with several dimensions in place of one."""
+
+    def value(*at: te.Value) -> te.Value:
+        digits, indices = iter(at), list[te.Value]()
+        for extents in dims:
+            index = next(digits)
+            for extent in extents[1:]:
+                index = index * extent + next(digits)
+            indices.append(index)
+        return tensor[tuple(indices)]
+
+    result: te.Tensor = te.compute([extent for extents in dims for extent in extents], value, tensor.name)
+    return result
 
 
 def _of_dtypes(
     bindings: Sequence[Binding], tensors: Mapping[str, te.Tensor], entries: Mapping[str, te.Tensor]
 ) -> list[Binding]:
     """The bindings whose tensors have the types of the entries; MapError if no binding has."""
-    types = [{name: _dtype(part, tensors) for name, part in binding.items()} for binding in bindings]
+    types = [
+        {name: _dtype(part, tensors) for name, part in binding.items() if not isinstance(part, AxisPlace)}
+        for binding in bindings
+    ]
     wanted = {name: entries[name].dtype for name in types[0]}
     result = [binding for binding, dtype in zip(bindings, types, strict=True) if dtype == wanted]
     if not result:
@@ -270,10 +376,19 @@ class PlainAxes:
 
 
 def _simplified_indices(expr: ir.Expr, ranges: Mapping[str, Range]) -> ir.Expr:
-    """`expr` with the indices of its loads simplified, except for those by data."""
-    if isinstance(expr, ir.Load) and not is_table(expr):
-        return ir.Load(expr.buffer, tuple(simplify(index, ranges) for index in expr.indices))
+    """`expr` with the indices of its loads simplified."""
+    if isinstance(expr, ir.Load):
+        return ir.Load(expr.buffer, tuple(_simplified(index, ranges) for index in expr.indices))
     return ir.map_operands(expr, lambda operand: _simplified_indices(operand, ranges))
+
+
+def _simplified(index: ir.Expr, ranges: Mapping[str, Range]) -> ir.Expr:
+    """An index with the parts simplified that are no data."""
+    if not ir.reads_memory(index):
+        return simplify(index, ranges)
+    if isinstance(index, ir.Load):
+        return _simplified_indices(index, ranges)
+    return ir.map_operands(index, lambda operand: _simplified(operand, ranges))
 
 
 def _divisors(value: ir.Expr, extents: Mapping[str, int]) -> dict[str, int]:

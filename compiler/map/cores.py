@@ -15,7 +15,7 @@ from vdla.compiler import ir
 from vdla.compiler.codegen.vdla.intrinsics import vector
 from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
 from vdla.compiler.extensions import machine_intrinsics
-from vdla.compiler.map.expression_parts import is_table
+from vdla.compiler.map.entries import lookup_tables, whole_dims
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
 from vdla.compiler.tensorize import IMMEDIATE, Intrinsic
@@ -42,7 +42,7 @@ class Core:
         """The axes of the intrinsic: those of the result, and those of a reduction over entries."""
         stage = self.pattern.output.stage
         assert isinstance(stage, Stage)
-        loads = [e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load) and not is_table(e)]
+        loads = [e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load)]
         indices = {index.name for load in loads for index in load.indices if isinstance(index, ir.Var)}
         reduced = stage.reduction.axes if stage.reduction else ()
         inner = [name for name in (axis_name(axis.name) for axis in reduced) if name in indices]
@@ -54,17 +54,18 @@ class Core:
         though it lies in the weight buffer.
         """
         entries = {name: scope for name, scope in self.pattern.scopes.items() if scope != IMMEDIATE}
-        operands = [name for name in entries if name not in (*self.pattern.tables, self.pattern.output.name)]
+        operands = [name for name in entries if name not in (*lookup_tables(self.pattern), self.pattern.output.name)]
         weights = [name for name in operands if entries[name] == "wgt"]
         return weights[0] if weights and operands != weights else None
 
     @property
     def is_only_step(self) -> bool:
         """Whether it is the only step of a computation: it accumulates, or computes sums from
-        activations and weights alone.
+        activations and weights alone, or from entries that it reads in part.
         """
         sums = [name for name, scope in self.pattern.scopes.items() if scope == "acc"]
-        return self.accumulates or (self.held is not None and sums == [self.pattern.output.name])
+        alone = self.held is not None or bool(whole_dims(self.pattern))
+        return self.accumulates or (alone and sums == [self.pattern.output.name])
 
 
 def machine_cores(config: Config) -> list[Core]:

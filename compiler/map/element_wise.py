@@ -14,8 +14,19 @@ from functools import partial
 
 from vdla.compiler import ir, te
 from vdla.compiler.map.access import access_of
-from vdla.compiler.map.computation import Binder, Computation, FromOperand, FromStep, FromTable, PlainAxes, Read, Step
+from vdla.compiler.map.computation import (
+    AxisPlace,
+    Binder,
+    Computation,
+    FromOperand,
+    FromStep,
+    FromTable,
+    PlainAxes,
+    Read,
+    Step,
+)
 from vdla.compiler.map.cores import Core
+from vdla.compiler.map.entries import whole_dims
 from vdla.compiler.map.expression_parts import MapError, Table, is_table
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
@@ -208,7 +219,10 @@ class _Plan:
         stage = core.pattern.output.stage
         assert isinstance(stage, Stage)
         binder = Binder(core.pattern, self.tensors, partial(self._stands_for, core))
-        for operands in binder.bind(stage.value.expr, expr):
+        for binding in binder.bind(stage.value.expr, expr):
+            operands = {name: part for name, part in binding.items() if not isinstance(part, AxisPlace)}
+            if len(operands) < len(binding) or whole_dims(core.pattern):
+                continue
             steps = [self._steps(core, operand, part, expr) for operand, part in operands.items()]
             known = [count for count in steps if count is not None]
             if len(known) == len(steps):

@@ -16,10 +16,10 @@ from itertools import combinations, product
 from math import prod
 
 from vdla.compiler import ir
-from vdla.compiler.map.computation import Computation, contractions
+from vdla.compiler.map.computation import Computation
 from vdla.compiler.map.cores import Core
+from vdla.compiler.map.entries import axis_extents, entry_axes, lookup_tables, stage_of
 from vdla.compiler.map.expression_parts import MapError
-from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name
 from vdla.compiler.tensorize import Intrinsic
 
@@ -55,17 +55,36 @@ class Mapping:
 
     def blocks(self, axis: str) -> int:
         """Steps of the intrinsic along one of its axes."""
-        return -(-self.extent(axis) // intrinsic_extents(self.intrinsic)[axis])
+        return -(-self.extent(axis) // axis_extents(self.intrinsic)[axis])
 
     @property
     def mapped(self) -> frozenset[str]:
         """The axes that are inside the intrinsic."""
-        return frozenset(axis for group in self.groups.values() for axis in group)
+        return frozenset((*(axis for group in self.groups.values() for axis in group), *self.computation.whole))
+
+    @property
+    def terms(self) -> list[str]:
+        """The axes of the intrinsic that add terms."""
+        return list(self.groups)[2:]
+
+    @property
+    def chunks(self) -> str | None:
+        """The axis of terms that has several blocks, or the first one; None where there is none.
+
+        MapError where there are two.
+        """
+        several = [axis for axis in self.terms if self.blocks(axis) > 1]
+        if len(several) > 1:
+            names = " and ".join(_plain(tuple(several)))
+            raise MapError(
+                f"all but one of {names} must fit an entry, got {', '.join(map(str, map(self.extent, several)))}"
+            )
+        return next(iter([*several, *self.terms]), None)
 
     @property
     def used(self) -> float:
         """The share of the intrinsic's work that is not padding of its axes."""
-        extents = intrinsic_extents(self.intrinsic)
+        extents = axis_extents(self.intrinsic)
         return prod(self.extent(axis) / (self.blocks(axis) * extents[axis]) for axis in self.groups)
 
     def __str__(self) -> str:
@@ -84,25 +103,10 @@ def _plain(axes: tuple[str, ...]) -> list[str]:
     return [axis.removeprefix("v") for axis in axes]
 
 
-def intrinsic_extents(intrinsic: Intrinsic) -> dict[str, int]:
-    """The extents of the axes of an intrinsic, spatial ones first."""
-    stage = _stage(intrinsic)
-    result = dict(zip(map(axis_name, stage.axes), stage.shape, strict=True))
-    if stage.reduction is not None:
-        result |= {axis_name(axis.name): axis.extent for axis in stage.reduction.axes}
-    return result
-
-
-def _stage(intrinsic: Intrinsic) -> Stage:
-    stage = intrinsic.output.stage
-    assert isinstance(stage, Stage)
-    return stage
-
-
 def signatures(computation: Computation) -> dict[str, Signature]:
     """The operands that each axis indexes."""
     result = {}
-    for axis in computation.extents:
+    for axis in (*computation.spatial, *computation.reduce):
         reads = {name for name, access in computation.operands.items() if axis in access.axes}
         result[axis] = frozenset(reads | ({RESULT} if axis in computation.spatial else set()))
     return result
@@ -121,16 +125,22 @@ def mappings(computation: Computation, core: Core) -> Iterator[Mapping]:
 def signature_groups(computation: Computation, core: Core) -> Iterator[Groups]:
     """Groups of axes of equal signature, beside weights."""
     core_signatures = intrinsic_signatures(core)
-    extents, groups = intrinsic_extents(core.pattern), signatures(computation)
+    extents, groups = axis_extents(core.pattern), signatures(computation)
     choices = [_choices(groups, signature, extents[axis], core.held) for axis, signature in core_signatures.items()]
     for chosen in product(*choices):
-        yield dict(zip(core_signatures, chosen, strict=True))
+        if sum(map(len, chosen)) == len({axis for group in chosen for axis in group}):
+            yield dict(zip(core_signatures, chosen, strict=True))
 
 
 def intrinsic_signatures(core: Core) -> dict[str, Signature]:
-    """The operands that each axis of an accumulating intrinsic indexes."""
-    itself = next(contractions(core.pattern.output, Core(core.pattern, core.pattern)))
-    return {axis: signatures(itself)[axis] for axis in core.axes}
+    """The operands that each axis of an intrinsic indexes, one after the other or whole."""
+    pattern, result = core.pattern, {axis: set[str]() for axis in core.axes}
+    tables, spatial = lookup_tables(pattern), {*map(axis_name, stage_of(pattern).axes)}
+    for load in (e for e in ir.walk_expr(stage_of(pattern).value.expr) if isinstance(e, ir.Load)):
+        for axis in () if load.buffer in tables else entry_axes(pattern, load.buffer) or ():
+            if axis in result:
+                result[axis].add(load.buffer)
+    return {axis: frozenset(names | ({RESULT} if axis in spatial else set())) for axis, names in result.items()}
 
 
 def _choices(
@@ -150,20 +160,31 @@ def _lane_groups(computation: Computation, core: Core) -> Iterator[Groups]:
     """Groups of any axes of the result for the rows and the lanes of an entry, and of any axes of
     the reduction for its terms.
     """
-    (rows, one), (lanes, _) = list(intrinsic_extents(computation.core).items())[:2]
+    (rows, one), (lanes, _) = list(axis_extents(computation.core).items())[:2]
     axes = [axis for axis, extent in computation.spatial.items() if extent > 1]
-    reduced = subsets([axis for axis, extent in computation.reduce.items() if extent > 1])
-    of_terms = [dict.fromkeys(core.axes[2:], chosen) for chosen in (reduced[1:] or [()])] if core.axes[2:] else [{}]
-    for of_lanes in subsets(axes)[1:] or [()]:
+    of_terms = list(_term_groups(core.axes[2:], [axis for axis, extent in computation.reduce.items() if extent > 1]))
+    for of_lanes in (subsets(axes)[1:] if _reads(core, lanes) else []) or [()]:
         rest = [axis for axis in axes if axis not in of_lanes]
-        for of_rows in subsets(rest) if one > 1 and _reads_rows(core, rows) else [()]:
+        for of_rows in subsets(rest) if one > 1 and _reads(core, rows) else [()]:
             yield from ({rows: of_rows, lanes: of_lanes, **terms} for terms in of_terms)
 
 
-def _reads_rows(core: Core, rows: str) -> bool:
-    """Whether the rows of an entry are apart in an operand; weights alone give all the same."""
-    loads = (e for e in ir.walk_expr(_stage(core.pattern).value.expr) if isinstance(e, ir.Load))
-    return any(ir.Var(rows) in load.indices for load in loads)
+def _term_groups(terms: Sequence[str], axes: Sequence[str]) -> Iterator[Groups]:
+    """Groups of any axes for each of `terms`, none of them in two; the last may be empty."""
+    if not terms:
+        yield {}
+        return
+    for chosen in subsets(axes)[1:] or [()]:
+        for others in _term_groups(terms[1:], [axis for axis in axes if axis not in chosen]):
+            yield {terms[0]: chosen, **others}
+
+
+def _reads(core: Core, axis: str) -> bool:
+    """Whether the rows or the lanes of results are apart in an operand; weights alone give all rows
+    the same.
+    """
+    loads = (e for e in ir.walk_expr(stage_of(core.pattern).value.expr) if isinstance(e, ir.Load))
+    return any(ir.Var(axis) in load.indices for load in loads)
 
 
 def subsets(axes: Sequence[str]) -> list[tuple[str, ...]]:
@@ -174,6 +195,7 @@ def subsets(axes: Sequence[str]) -> list[tuple[str, ...]]:
 def require_covered(mapping: Mapping) -> None:
     """MapError unless every axis is inside the intrinsic or can be a loop around it."""
     windows = set(mapping.computation.streamed)
+    placed = {e.name for place in mapping.computation.places for e in place.plain.terms if isinstance(e, ir.Var)}
     for axis, signature in signatures(mapping.computation).items():
         if mapping.computation.extents[axis] == 1:
             continue
@@ -181,7 +203,7 @@ def require_covered(mapping: Mapping) -> None:
         if RESULT in signature and not windows & signature and outside:
             names = " or ".join(sorted(windows))
             raise MapError(f"axis {axis} must index {names} or be mapped, got neither")
-        if not signature - {RESULT}:
+        if not signature - {RESULT} and axis not in placed:
             raise MapError(f"axis {axis} must index an operand, got an axis that indexes none")
 
 

@@ -15,11 +15,12 @@ from typing import Any
 
 from vdla.compiler import ir, te
 from vdla.compiler.map.access import BlockDim, LoopDim, VectorDim, WindowDim, place_name
-from vdla.compiler.map.computation import FromOperand, FromStep, FromTable, Step
+from vdla.compiler.map.computation import FromOperand, FromPlace, FromStep, FromTable, Step
 from vdla.compiler.map.mapping import ROW_BLOCKS
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packed_operand import PackedOperand, at_places, value_of
 from vdla.compiler.map.packed_scale import PackedScale
+from vdla.compiler.map.places import MovingValue
 from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SUMS
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Buffer
@@ -90,9 +91,10 @@ def _sums(form: PackedForm, read: MappingOf[str, te.Tensor], tables: MappingOf[s
             entries = {
                 name: _entry(form, source, named, at, read, done)
                 for name, source in step.reads.items()
-                if not isinstance(source, FromTable)
+                if not isinstance(source, FromTable | FromPlace)
             }
-            return _combined(step, entries, whole, list(reduced.values()))
+            entries |= {name: _moving(form, value, named) for name, value in form.moving.items()}
+            return _combined(step, entries, whole, _entry_axes(form, named), list(reduced.values()))
 
         done[step.name] = te.compute(shape, te.with_axes(names, value), step_name(form, step))
     return done[form.computation.steps[-1].name]
@@ -115,9 +117,9 @@ def result_axes(form: PackedForm) -> tuple[list[str], list[int]]:
 
 def _reduce_axes(form: PackedForm) -> dict[str, te.ReduceAxis]:
     """The reduce axes of the sums by name: blocks, taps, terms."""
-    terms, taps = form.axes[2], {form.name(axis): form.computation.extents[axis] for axis in form.loops.taps}
-    blocks = {} if terms is None else {"ci": form.mapping.blocks(terms)}
-    inner = {} if terms is None else {"i": form.entry_extent(terms)}
+    chunks, taps = form.axes[2], {form.name(axis): form.computation.extents[axis] for axis in form.loops.taps}
+    blocks = {} if chunks is None else {"ci": form.mapping.blocks(chunks)}
+    inner = {name: form.entry_extent(axis) for axis, name in form.term_names.items()}
     return {name: te.reduce_axis(extent, name) for name, extent in (blocks | taps | inner).items()}
 
 
@@ -141,11 +143,8 @@ def _entry(
 
 def _indices(form: PackedForm, operand: PackedOperand, named: dict[str, Any]) -> tuple[Any, ...]:
     """The place in a packed operand that a term reads."""
-    rows, lanes, terms = form.axes
-    blocks, entry = {rows: named[form.name(ROW_BLOCKS)], lanes: named["co"]}, {rows: named["b"], lanes: named["o"]}
-    if terms is not None:
-        blocks[terms], entry[terms] = named["ci"], named["i"]
-    places = {axis: named[form.name(axis)] for axis in form.computation.extents if form.name(axis) in named}
+    blocks, entry, places = _blocks(form, named), _entry_axes(form, named), _places(form, named)
+    entry |= {axis: te.Value(ir.Var(axis), "int32") for axis in form.computation.whole}
     result: list[Any] = []
     vector: list[Any] = []
     for dimension in operand.dimensions:
@@ -163,6 +162,34 @@ def _indices(form: PackedForm, operand: PackedOperand, named: dict[str, Any]) ->
     return (*result, *vector, *(entry[axis] for axis in operand.entry))
 
 
+def _blocks(form: PackedForm, named: MappingOf[str, Any]) -> dict[str, Any]:
+    """The block along each axis of the intrinsic that has several."""
+    rows, lanes, chunks = form.axes
+    blocks = {rows: named[form.name(ROW_BLOCKS)], lanes: named["co"]}
+    return blocks if chunks is None else blocks | {chunks: named["ci"]}
+
+
+def _entry_axes(form: PackedForm, named: MappingOf[str, Any]) -> dict[str, Any]:
+    """The place within an entry along each axis of the intrinsic."""
+    rows, lanes, _ = form.axes
+    return {rows: named["b"], lanes: named["o"], **{axis: named[name] for axis, name in form.term_names.items()}}
+
+
+def _places(form: PackedForm, named: MappingOf[str, Any]) -> dict[str, Any]:
+    """The value of each axis outside of the intrinsic."""
+    return {axis: named[form.name(axis)] for axis in form.computation.extents if form.name(axis) in named}
+
+
+def _moving(form: PackedForm, value: MovingValue, named: MappingOf[str, Any]) -> te.Value:
+    """An immediate that follows loops."""
+    places, blocks, total = _places(form, named), _blocks(form, named), te.const(value.const, "int32")
+    for axis, factor in value.axes.items():
+        total = total + places[axis] * factor
+    for axis, factor in value.blocks.items():
+        total = total + blocks[axis] * factor
+    return total
+
+
 def _fused(form: PackedForm, axes: tuple[str, ...], places: MappingOf[str, Any]) -> Any:  # noqa: ANN401  an index
     total: Any = te.const(0, "int32")
     for place, axis in enumerate(axes):
@@ -171,13 +198,18 @@ def _fused(form: PackedForm, axes: tuple[str, ...], places: MappingOf[str, Any])
 
 
 def _combined(
-    step: Step, entries: MappingOf[str, te.Value], tables: MappingOf[str, te.Tensor], reduced: list[te.ReduceAxis]
+    step: Step,
+    entries: MappingOf[str, te.Value],
+    tables: MappingOf[str, te.Tensor],
+    places: MappingOf[str, Any],
+    reduced: list[te.ReduceAxis],
 ) -> te.Value:
-    """What the intrinsic of a step computes of its operands."""
+    """What the intrinsic of a step computes of its operands, at the places of an entry."""
     stage = step.intrinsic.output.stage
     assert isinstance(stage, Stage)
     names: dict[str, _ReadTable] = {name: partial(ir.Load, table.name) for name, table in tables.items()}
-    expr = _with_loads(stage.value.expr, {name: entry.expr for name, entry in entries.items()}, names)
+    axes_at = {axis: te.as_value(at, axis).expr for axis, at in places.items()}
+    expr = _with_loads(stage.value.expr, {name: entry.expr for name, entry in entries.items()}, names, axes_at)
     tensors = te.expr.merge_unique(*(entry.tensors for entry in entries.values()), tuple(tables.values()))
     axes = te.expr.merge_unique(*(entry.axes for entry in entries.values()))
     value = te.Value(expr, stage.value.dtype, tensors=tensors, axes=axes)
@@ -220,9 +252,21 @@ def _results(form: PackedForm, sums: te.Tensor, packed: PackedScale | None, tabl
     return [*tables, scale, te.compute(sums.shape, lambda *i: results[i], OUTPUT)]
 
 
-def _with_loads(expr: ir.Expr, loads: MappingOf[str, ir.Expr], tables: MappingOf[str, _ReadTable]) -> ir.Expr:
-    """`expr` with every load of a tensor replaced, or read from the tensor that holds its table."""
+def _with_loads(
+    expr: ir.Expr,
+    loads: MappingOf[str, ir.Expr],
+    tables: MappingOf[str, _ReadTable],
+    places: MappingOf[str, ir.Expr] | None = None,
+) -> ir.Expr:
+    """`expr` with every load of a tensor replaced, or read from the tensor that holds its table;
+    axes at `places`. A whole dimension has the index that `expr` gives it.
+    """
+    if isinstance(expr, ir.Var) and places is not None:
+        return places[expr.name]
     if isinstance(expr, ir.Load) and expr.buffer in loads:
-        return loads[expr.buffer]
-    mapped = ir.map_operands(expr, lambda operand: _with_loads(operand, loads, tables))
+        load = loads[expr.buffer]
+        names = {e.name for e in ir.find(load, ir.Var) if "." in e.name}
+        dims = {name: expr.indices[int(name.rpartition(".")[2])] for name in names}
+        return ir.substitute(load, {name: _with_loads(i, loads, tables, places) for name, i in dims.items()})
+    mapped = ir.map_operands(expr, lambda operand: _with_loads(operand, loads, tables, places))
     return tables[mapped.buffer](mapped.indices) if isinstance(mapped, ir.Load) else mapped

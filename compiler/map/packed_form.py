@@ -11,9 +11,11 @@ from math import prod
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.intrinsics.stage_intrinsic import stage_intrinsic
 from vdla.compiler.map.computation import Computation, FromOperand
+from vdla.compiler.map.entries import axis_extents
 from vdla.compiler.map.expression_parts import MapError, Table, tables_of
-from vdla.compiler.map.mapping import ROW_BLOCKS, Mapping, OuterLoops, intrinsic_extents, require_covered
+from vdla.compiler.map.mapping import ROW_BLOCKS, Mapping, OuterLoops, require_covered
 from vdla.compiler.map.packed_operand import PackedOperand, pack_operand
+from vdla.compiler.map.places import MovingValue, moving_values
 from vdla.compiler.map.way_out import is_of_stage
 from vdla.compiler.operators.vdla.roles import WINDOW, Role
 from vdla.compiler.operators.vdla.schedule import TileAxes
@@ -42,6 +44,7 @@ class PackedForm:
 
     def __post_init__(self) -> None:
         require_covered(self.mapping)
+        moving_values(self.mapping)
 
     @property
     def computation(self) -> Computation:
@@ -172,13 +175,25 @@ class PackedForm:
 
     @property
     def axes(self) -> tuple[str, str, str | None]:
-        """The intrinsic's axes: rows of results, lanes of results, terms if it adds several."""
-        rows, lanes, *terms = self.mapping.groups
-        return rows, lanes, terms[0] if terms else None
+        """The intrinsic's axes: rows of results, lanes of results, and blocks of terms if there are
+        some.
+        """
+        rows, lanes, *_ = self.mapping.groups
+        return rows, lanes, self.mapping.chunks
+
+    @property
+    def term_names(self) -> dict[str, str]:
+        """The name in the schedule of each axis of terms of an entry."""
+        return {axis: f"i{number or ''}" for number, axis in enumerate(self.mapping.terms)}
+
+    @cached_property
+    def moving(self) -> dict[str, MovingValue]:
+        """The immediates that follow loops."""
+        return moving_values(self.mapping)
 
     def entry_extent(self, axis: str) -> int:
         """The extent of an axis of the intrinsic."""
-        return intrinsic_extents(self.mapping.intrinsic)[axis]
+        return axis_extents(self.mapping.intrinsic)[axis]
 
     @cached_property
     def loops(self) -> OuterLoops:

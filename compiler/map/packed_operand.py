@@ -28,9 +28,9 @@ from vdla.compiler.map.access import (
     form_values,
     place_name,
 )
-from vdla.compiler.map.mapping import ROW_BLOCKS, Mapping, OuterLoops, intrinsic_extents
+from vdla.compiler.map.entries import axis_extents, entry_axes, entry_extents
+from vdla.compiler.map.mapping import ROW_BLOCKS, Mapping, OuterLoops
 from vdla.compiler.map.padding import repeats_last, term_fills
-from vdla.compiler.te import Stage
 
 Index = Any  # an int, or an element of a tensor expression
 
@@ -65,7 +65,7 @@ class PackedOperand:
     @property
     def lanes(self) -> tuple[int, ...]:
         """Extents of an entry."""
-        extents = intrinsic_extents(self.mapping.intrinsic)
+        extents = entry_extents(self.mapping.intrinsic)
         vectors = [dimension.count for dimension in self.dimensions if isinstance(dimension, VectorDim)]
         return (*vectors, *(extents[axis] for axis in self.entry))
 
@@ -111,7 +111,9 @@ class PackedOperand:
         placed = list(zip(self.dimensions, outer, strict=True))
         blocks = {d.axis: at for d, at in placed if isinstance(d, BlockDim)}
         entry = dict(zip(self.entry, lanes[len(lanes) - len(self.entry) :], strict=True))
+        blocks |= {axis: te.const(0, "int32") for axis in entry if axis in self.mapping.terms and axis not in blocks}
         values, valid = axis_values(self.mapping, blocks, entry)
+        values |= {axis: lane for axis, lane in entry.items() if axis in self.mapping.computation.whole}
         values |= {d.axis: at for d, at in placed if isinstance(d, LoopDim)}
         for dimension, block in placed:
             if isinstance(dimension, VectorDim):
@@ -164,7 +166,8 @@ def pack_operand(mapping: Mapping, name: str, vectors: int | None = None) -> Pac
     others = [axis for axis in unique if axis not in sections]
     entry = _entry_axes(mapping, name)
     last = [axis for axis in entry[:1] if streamed and outer.rows_are_tiled]
-    blocks = [BlockDim(axis) for axis in entry if axis not in last]
+    single = [*last, *(axis for axis in mapping.terms if axis != mapping.chunks), *computation.whole]
+    blocks = [BlockDim(axis) for axis in entry if axis not in single]
     first = _in_plain_order(mapping, access, [*map(LoopDim, sections), *blocks])
     inner: list[Dimension] = [VectorDim(tuple(others), vectors)] if vectors else [*map(LoopDim, others)]
     moved = _placed(outer, stepped, [*map(BlockDim, last)])
@@ -221,12 +224,8 @@ def _with_step(window: WindowDim, innermost: bool, extents: MappingOf[str, int])
 
 def _entry_axes(mapping: Mapping, name: str) -> tuple[str, ...]:
     """The axes of the intrinsic that index an entry of an operand."""
-    stage = mapping.intrinsic.output.stage
-    assert isinstance(stage, Stage)
-    for e in ir.walk_expr(stage.value.expr):
-        if isinstance(e, ir.Load) and e.buffer == name:
-            return tuple(index.name for index in e.indices if isinstance(index, ir.Var))
-    return tuple(intrinsic_extents(mapping.intrinsic))[:2]  # an element-wise operand has the lanes of results
+    known = entry_axes(mapping.intrinsic, name)
+    return tuple(axis_extents(mapping.intrinsic))[:2] if known is None else known  # element-wise: lanes of results
 
 
 # --- indices --------------------------------------------------------------------------------------
@@ -236,13 +235,13 @@ def axis_values(
     mapping: Mapping, blocks: dict[str, te.Value], lanes: dict[str, te.Value]
 ) -> tuple[dict[str, te.Value], list[te.Value]]:
     """The value of every mapped axis, and the conditions under which it is within its extent."""
-    extents, intrinsic = mapping.computation.extents, intrinsic_extents(mapping.intrinsic)
+    extents, intrinsic = mapping.computation.extents, axis_extents(mapping.intrinsic)
     values: dict[str, te.Value] = {}
     valid: list[te.Value] = []
     for axis, block in blocks.items():
         fused = block * intrinsic[axis] + lanes[axis]
         if mapping.extent(axis) < mapping.blocks(axis) * intrinsic[axis]:
-            if axis in list(mapping.groups)[2:] and repeats_last(mapping):
+            if axis in mapping.terms and repeats_last(mapping):
                 fused = te.minimum(fused, mapping.extent(axis) - 1)
             else:
                 valid.append(fused < mapping.extent(axis))

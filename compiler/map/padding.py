@@ -14,12 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir, te
+from vdla.compiler.arith import linear
 from vdla.compiler.extensions import vanishes
 from vdla.compiler.interpret import interpret
-from vdla.compiler.map.computation import FromOperand, FromTable
+from vdla.compiler.map.computation import AxisPlace, FromOperand, FromPlace, FromTable
+from vdla.compiler.map.entries import axis_extents, entry_axes, stage_of
 from vdla.compiler.map.expression_parts import MapError
 from vdla.compiler.map.mapping import Mapping as AxisMapping
-from vdla.compiler.map.mapping import intrinsic_extents
 from vdla.compiler.te import Stage, Value
 
 Fills = dict[str, int]
@@ -29,7 +30,7 @@ _MOST_BITS = 16
 
 def repeats_last(mapping: AxisMapping) -> bool:
     """Whether terms beyond the last one repeat it."""
-    reduction = _stage(mapping).reduction
+    reduction = stage_of(mapping.intrinsic).reduction
     return reduction is not None and reduction.reducer in (te.max, te.min)
 
 
@@ -41,37 +42,59 @@ def term_fills(mapping: AxisMapping) -> Fills:
     Raises:
         MapError: no element of an operand makes terms zero.
     """
-    computation, stage = mapping.computation, _stage(mapping)
+    computation, stage, padded = mapping.computation, stage_of(mapping.intrinsic), _padded(mapping)
     plain = {name: access.gather.fill if access.gather else 0 for name, access in computation.operands.items()}
-    if repeats_last(mapping) or not _has_more_terms(mapping):
+    if not padded:
+        return {}
+    moving = _places(mapping, padded)
+    if repeats_last(mapping):
+        if moving and not _later_is_worse(mapping, padded):
+            raise _must_fill(mapping, padded, "the place of a term beyond the last one may be the result")
         return {}
     step = computation.steps[-1]
     of_operand = {read.name: operand for operand, read in step.reads.items() if isinstance(read, FromOperand)}
-    if any(plain[name] == 0 and vanishes(stage.value.expr, operand) for name, operand in of_operand.items()):
+    axes = {name: entry_axes(mapping.intrinsic, operand) or () for name, operand in of_operand.items()}
+    zeros = [name for name in of_operand if plain[name] == 0 and vanishes(stage.value.expr, of_operand[name])]
+    if all(any(axis in axes[name] for name in zeros) for axis in padded):
         return plain
-    if not any(isinstance(read, FromTable) for read in step.reads.values()):
+    every = all(axis in entry for axis in padded for entry in axes.values()) and not moving
+    if every and not any(isinstance(read, FromTable | FromPlace) for read in step.reads.values()):
         for fills in _candidates(mapping, plain):
             terms = _terms(stage, {of_operand.get(name, name): values for name, values in fills.items()}, step.reads)
             if not terms.all():
                 at = int(np.flatnonzero(terms == 0)[0])
                 return {name: int(values[at % len(values)]) for name, values in fills.items()}
-    _, _, terms_axis = mapping.groups
-    extent = intrinsic_extents(mapping.intrinsic)[terms_axis]
-    got = mapping.extent(terms_axis)
-    rule = f"terms must be a multiple of {extent}, since no padding of {', '.join(plain)} makes a term 0"
-    raise MapError(f"{rule}, got {got}")
+    raise _must_fill(mapping, padded, f"no padding of {', '.join(plain)} makes a term 0")
 
 
-def _stage(mapping: AxisMapping) -> Stage:
-    stage = mapping.intrinsic.output.stage
-    assert isinstance(stage, Stage)
-    return stage
+def _must_fill(mapping: AxisMapping, padded: list[str], reason: str) -> MapError:
+    """The error of terms that do not fill entries."""
+    size, got = axis_extents(mapping.intrinsic)[padded[0]], mapping.extent(padded[0])
+    return MapError(f"terms must be a multiple of {size}, since {reason}, got {got}")
 
 
-def _has_more_terms(mapping: AxisMapping) -> bool:
-    """Whether the last entry of a sum has more terms than are left."""
-    extents = intrinsic_extents(mapping.intrinsic)
-    return any(mapping.extent(axis) % extents[axis] for axis in list(mapping.groups)[2:])
+def _padded(mapping: AxisMapping) -> list[str]:
+    """The axes of which the last entry has more terms than are left."""
+    extents = axis_extents(mapping.intrinsic)
+    return [axis for axis in mapping.terms if mapping.extent(axis) % extents[axis]]
+
+
+def _places(mapping: AxisMapping, axes: list[str]) -> list[AxisPlace]:
+    """The places that one of some axes moves."""
+    names = {ir.Var(axis) for axis in axes}
+    return [place for place in mapping.computation.places if names & {*place.pattern.terms}]
+
+
+def _later_is_worse(mapping: AxisMapping, padded: list[str]) -> bool:
+    """Whether a term that repeats the last one at a later place is never the largest or least."""
+    stage = stage_of(mapping.intrinsic)
+    assert stage.reduction is not None
+    match stage.reduction.reducer.name, stage.value.expr:
+        case ("max", ir.Binary(op="sub", b=last)) | ("min", ir.Binary(op="add", b=last)):
+            form = linear(last)
+            only = [place.pattern for place in _places(mapping, padded)] == [form]
+            return only and all(form.terms.get(ir.Var(axis), 0) >= 0 for axis in padded)
+    return False
 
 
 def _candidates(mapping: AxisMapping, plain: Mapping[str, int]) -> Iterator[dict[str, npt.NDArray[np.int64]]]:

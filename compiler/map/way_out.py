@@ -10,7 +10,8 @@ from __future__ import annotations
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.intrinsics.stage_intrinsic import stage_intrinsic
 from vdla.compiler.extensions.load import unit_with_stage
-from vdla.compiler.map.computation import Binder
+from vdla.compiler.map.computation import AxisPlace, Binder, Binding
+from vdla.compiler.map.entries import whole_dims
 from vdla.compiler.map.expression_parts import sums_of, tables_of, viewed
 from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name, merge_unique
@@ -84,7 +85,12 @@ def is_of_stage(result: te.Tensor, config: Config) -> bool:
         return ir.dtype_of(part, buffers) == config.out_dtype and not isinstance(part, ir.Const)
 
     values = Canonical(wanted.behaviour.buffers)(pattern.value.expr), Canonical(buffers)(stage.value.expr)
-    return any(Binder(wanted, tensors, stands_for).bind(*values))
+    bindings = Binder(wanted, tensors, stands_for).bind(*values)
+    return not whole_dims(wanted) and any(not _has_places(binding) for binding in bindings)
+
+
+def _has_places(binding: Binding) -> bool:
+    return any(isinstance(part, AxisPlace) for part in binding.values())
 
 
 def _arithmetic(config: Config) -> Intrinsic:

@@ -144,5 +144,5 @@ def _still_matches(fn: ir.Function, nest: ir.For, match: Match) -> bool:
         now = match_block(fn, block, loops, match.intrinsic)
     except TensorizeError:
         return False
-    parts = [(m.buffers, m.entries, m.immediates, m.conditions) for m in (now, match)]
+    parts = [(m.buffers, m.entries, m.immediates, m.conditions, m.moving) for m in (now, match)]
     return parts[0] == parts[1]

@@ -73,6 +73,11 @@ class ImmediateMatcher(OperandMatcher):
         dtype = self.intrinsic.behaviour.buffers[name].dtype
         if isinstance(target, ir.Cast) and isinstance(target.value, ir.Const):  # an integer as a float
             target = ir.Const(target.value.value, target.dtype)
+        if self._moves(target):
+            if self.bindings.moving.setdefault(name, target) != target:
+                got = f"{ir.expr_text(self.bindings.moving[name])} and {ir.expr_text(target)}"
+                self._fail(f"{name} must be one value, got {got}")
+            return
         if not isinstance(target, ir.Const) or target.dtype != dtype:
             self._fail(
                 f"{name} must be a constant of {dtype}, got {self.canonical.text(target)}",
@@ -86,6 +91,15 @@ class ImmediateMatcher(OperandMatcher):
                 f"{name} must be one constant, got {self.bindings.immediates[name]} and {target.value}",
                 f"use the form {self.pattern.text(self.pattern.value)}, or one stage for each constant",
             )
+
+    def _moves(self, target: ir.Expr) -> bool:
+        """Whether an immediate follows loops outside of the entry, as an instruction of the VDLA
+        can.
+        """
+        parts = list(ir.walk_expr(target))
+        variables = [part.name for part in parts if isinstance(part, ir.Var)]
+        outside = all(self.inner.get(name, 1) == 1 for name in variables)
+        return self.intrinsic.target == "vdla" and bool(variables) and outside and not ir.reads_memory(target)
 
     def _check_constants(self) -> None:
         buffers = self.intrinsic.behaviour.buffers

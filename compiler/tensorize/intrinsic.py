@@ -65,9 +65,10 @@ class Intrinsic:
     `FragmentEmitter`, and `fragments` has the layout of each operand over the lanes. A GPU without
     it has each lane compute the elements of the output that it holds.
 
-    Each index of an operand is one axis of the entry (the first one of a CPU's may be a sum of
-    axes; an entry of a GPU's is a tile anywhere in its buffer), except for `tables`: operands with
-    an index that depends on data. These are matched index by index, and read whole.
+    Each index of an operand is one axis of the entry, or on the VDLA a number (the first one of a
+    CPU's may be a sum of axes; an entry of a GPU's is a tile anywhere in its buffer), except for
+    `tables`: operands with an index that depends on data. These are matched index by index, and
+    read whole. An immediate of the VDLA may be an expression of axes around the entry.
 
     `alternatives` are tried in order if a nest does not match the behaviour.
     """
@@ -153,8 +154,10 @@ class Intrinsic:
         if access.buffer in self.tables:
             return
         free = 1 if self.scopes[access.buffer] == MEMORY else 0
-        if not all(isinstance(index, ir.Var) for index in access.indices[free:]):
-            rule = f"each index of {access.buffer}{' but the first' if free else ''} must be one axis"
+        kinds = ir.Var | ir.Const if self.target == "vdla" else ir.Var
+        if not all(isinstance(index, kinds) for index in access.indices[free:]):
+            kind = "one axis or a number" if self.target == "vdla" else "one axis"
+            rule = f"each index of {access.buffer}{' but the first' if free else ''} must be {kind}"
             raise IntrinsicError(f"{where}: {rule}, got {expr_text(access)}")
 
     def allows(self, operand: str, value: ir.Scalar) -> bool:

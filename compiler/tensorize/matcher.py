@@ -50,7 +50,7 @@ class Matcher(ImmediateMatcher):
         single = {axis: ir.Const(0) for axis, extent in self.inner.items() if extent == 1}  # constant inside the step
         entries = {name: tuple(ir.substitute(e, single) for e in at) for name, at in bindings.entries.items()}
         conditions = {name: condition for name, condition in bindings.conditions.items() if condition != TRUE}
-        return ir.Match(self.intrinsic, bindings.buffers, entries, bindings.immediates, conditions)
+        return ir.Match(self.intrinsic, bindings.buffers, entries, bindings.immediates, conditions, bindings.moving)
 
     # -- the block as a whole
 

@@ -30,6 +30,7 @@ class Bindings:
     immediates: dict[str, ir.Scalar] = field(default_factory=dict)
     conditions: dict[str, ir.Expr] = field(default_factory=dict)
     constants: tuple[tuple[ir.Expr, ir.Const], ...] = ()
+    moving: dict[str, ir.Expr] = field(default_factory=dict)
 
     def copy(self) -> Bindings:
         """A copy, for backtracking."""
@@ -40,6 +41,7 @@ class Bindings:
             entries=dict(self.entries),
             immediates=dict(self.immediates),
             conditions=dict(self.conditions),
+            moving=dict(self.moving),
         )
 
 
@@ -118,8 +120,10 @@ class OperandMatcher:
         if self._is_window(operand, pattern[0], tail[0]):
             inside, lead = 1, (*lead, self._match_window(operand, pattern[0], tail[0], name))
         for p, t in zip(pattern[inside:], tail[inside:], strict=True):
-            assert isinstance(p, ir.Var)
-            self._match_axis(f"index {p.name} of operand {operand}", p, t, operand, name)
+            if isinstance(p, ir.Var):
+                self._match_axis(f"index {p.name} of operand {operand}", p, t, operand, name)
+            elif p != t:
+                self._fail(f"index {ir.expr_text(p)} of operand {operand} must be that number, got {ir.expr_text(t)}")
         if buffer.shape[len(buffer.shape) - rank + inside :] != wanted.shape[inside:]:
             self._fail(
                 f"the last dimensions of operand {operand} must be {list(wanted.shape[inside:])}, one entry, "

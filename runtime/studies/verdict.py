@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from math import prod
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, ClassVar
@@ -185,7 +185,7 @@ class ExtensionVerdict(DrawnStudy):
 
 
 def evaluate(
-    source: Source,
+    source: Source | tuple[Source, ...],
     layers: Sequence[EvaluatedLayer | Definition | te.Tensor | str],
     config: Config | str,
     *,
@@ -198,7 +198,7 @@ def evaluate(
     energy: TableSource | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> ExtensionVerdict:
-    """The verdict on an extension, given as `vdla.extend` takes it.
+    """The verdict on an extension, given as `vdla.extend` takes it, or on several on one machine.
 
     `layers` are names of the table of workloads, such as "C2" or "D1-D9", definitions, or tensors.
     `config` is a machine or the name of a preset; it may have extensions already: those of
@@ -218,14 +218,15 @@ def evaluate(
     chosen = given_layers(layers)
     if not chosen:
         raise EvaluateError("evaluate: layers must be at least one, got none")
-    after = extend(config, source)
+    given = source if isinstance(source, tuple) else (source,)
+    after = reduce(extend, given, config)
     plug_ins = after.extensions[len(config.extensions) :]
     stages = [after.stage] if after.stage is not None and after.stage != config.stage else []
     added: tuple[PlugIn | PlugInStage, ...] = (*plug_ins, *stages)
     declared = [extension_of(after, plug_in) for plug_in in plug_ins]
     plain = types_of(config)
     types = read_types(declared, plain)
-    sources = (*beside, source)
+    sources = (*beside, *given)
     both = (
         partial(MeasureJob, config=config, sources=_paths(beside), trials=trials, seed=seed),
         partial(MeasureJob, config=after, sources=_paths(sources), names=_names(added), trials=trials, seed=seed),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import progress
@@ -31,6 +31,7 @@ EXAMPLES = """\
                                          network with and without
   vdla evaluate my.py --extension other.py     two extensions: what the
                                          first one adds to the other
+  vdla evaluate my.py other.py           side by side, and both together
 """
 
 SAMPLES = 64
@@ -38,7 +39,9 @@ SAMPLES = 64
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The extension, the layers, the machine, what is written."""
-    add_options(parser, {"source EXTENSION": "a Python file that declares it, or an entry point"})
+    add_options(
+        parser, {"sources EXTENSION...": "a Python file that declares it, or an entry point; several are compared"}
+    )
     add_layer_arguments(parser)
     parser.add_argument("--trials", type=natural, default=0, metavar="N", help="tune each layer with N trials (0)")
     add_options(
@@ -83,20 +86,12 @@ def run(arguments: argparse.Namespace) -> int:
     config = with_dram(machine(arguments), arguments.dram)
     if arguments.compiled:
         return _run_compiled(arguments, config)
+    if len(arguments.sources) > 1:
+        return _run_several(arguments, config)
     layers = chosen_layers("evaluate", arguments)
-    with progress(f"evaluate {Path(arguments.source).stem}") as show:
+    with progress(f"evaluate {Path(arguments.sources[0]).stem}") as show:
         verdict = evaluate(
-            arguments.source,
-            layers,
-            config,
-            beside=arguments.extension,
-            trials=arguments.trials,
-            seed=arguments.seed,
-            workers=None if arguments.workers is None else arguments.workers - 1,
-            part=part_named("evaluate", arguments.part, config),
-            synthesise=arguments.area,
-            energy=coefficients,
-            progress=show,
+            arguments.sources[0], layers, config, **_options(arguments, config), energy=coefficients, progress=show
         )
         if arguments.accuracy is not None:
             show("accuracy", 0, 1)
@@ -107,6 +102,31 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if any(layer.applies for layer in verdict.layers) else FINDING
 
 
+def _options(arguments: argparse.Namespace, config: Config) -> dict[str, Any]:
+    """What layers are measured with."""
+    return {
+        "beside": arguments.extension,
+        "trials": arguments.trials,
+        "seed": arguments.seed,
+        "workers": None if arguments.workers is None else arguments.workers - 1,
+        "part": part_named("evaluate", arguments.part, config),
+        "synthesise": arguments.area,
+    }
+
+
+def _run_several(arguments: argparse.Namespace, config: Config) -> int:
+    """Evaluate each extension, and all of them, then show; a finding if none applies anywhere."""
+    from vdla.commands.joint_tables import show_joint
+    from vdla.runtime.studies.joint_verdict import evaluate_several
+
+    layers = chosen_layers("evaluate", arguments)
+    with progress("evaluate") as show:
+        verdict = evaluate_several(arguments.sources, layers, config, **_options(arguments, config), progress=show)
+    if not write_json(arguments.json, verdict.to_dict()):
+        show_joint(verdict)
+    return OK if any(layer.applies for one in verdict.alone for layer in one.layers) else FINDING
+
+
 def _run_compiled(arguments: argparse.Namespace, config: Config) -> int:
     """Compile the model twice, then show; a finding if the extension applies nowhere."""
     from vdla.commands.compiled_tables import show_compiled
@@ -114,21 +134,27 @@ def _run_compiled(arguments: argparse.Namespace, config: Config) -> int:
 
     _, model = model_named("evaluate", arguments.model, arguments.shape)
     data = [calibration_data(path) for path in arguments.calibration] or None
-    with progress(f"evaluate {Path(arguments.source).stem}") as show:
+    with progress(f"evaluate {Path(arguments.sources[0]).stem}") as show:
         verdict = evaluate_network(
-            arguments.source, model(), config, beside=arguments.extension, calibration=data, progress=show
+            arguments.sources[0], model(), config, beside=arguments.extension, calibration=data, progress=show
         )
     if not write_json(arguments.json, verdict.to_dict()):
         show_compiled(verdict, arguments.all)
     return OK if verdict.applies else FINDING
 
 
+_OF_ONE = ("accuracy", "energy", "html", "picture")
+"""Options that a verdict on several extensions has not."""
 _OF_LAYERS = ("accuracy", "area", "part", "energy", "html", "picture")
 """Options that a verdict on a compiled network has not."""
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse options before the work starts."""
+    if len(arguments.sources) > 1:
+        if arguments.compiled:
+            raise CommandError(f"evaluate: --compiled must have one extension, got {len(arguments.sources)}")
+        refuse("evaluate", arguments, _OF_ONE, "with several extensions")
     if arguments.compiled:
         if not arguments.model:
             raise CommandError("evaluate: --compiled must have --model, got none")

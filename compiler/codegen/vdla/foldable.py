@@ -9,7 +9,7 @@ an epilogue that consumes each result as soon as its sum is complete. Each nest 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from vdla.compiler import ir
@@ -41,7 +41,7 @@ class FoldableNest:
 
     `loops` become part of instructions. `predicate` holds where the block runs, `conditions` where
     its intrinsic's condition holds. `starts` are the values of the reduce axes: all 0 where a sum
-    begins.
+    begins. `moving` are the immediates that follow loops.
     """
 
     block: TensorizedBlock
@@ -52,6 +52,7 @@ class FoldableNest:
     starts: tuple[ir.Expr, ...]
     epilogue: FoldableNest | None
     source: int
+    moving: Mapping[str, ir.Expr] = field(default_factory=dict)
 
 
 class FoldableNests:
@@ -110,6 +111,7 @@ class FoldableNests:
             starts=tuple(value for axis, value in axes if axis.kind is ir.AxisKind.REDUCE),
             epilogue=epilogue,
             source=self._lines.get(block.name, -1),
+            moving={name: ir.substitute(block.over_loops(e), zeros) for name, e in match.moving.items()},
         )
 
     def _check_in_place(self, block: TensorizedBlock, positions: Mapping[str, Position]) -> None:

@@ -135,6 +135,8 @@ class _Lowering:
                 for names in (var_names(expr) for expr, _ in position.rest):
                     if not names <= set(outer.values):
                         yield from (outer.values[var] for var in sorted(names & set(outer.values)))
+            for moving in nest.moving.values():
+                yield np.broadcast_to(np.asarray(evaluate(moving, outer.values, default=0), np.int64), outer.count)
         started = sum(_nonzero(start, outer) for start in foldable.starts)
         yield np.broadcast_to(np.asarray(started, np.int64) > 0, outer.count)
 
@@ -147,6 +149,7 @@ class _Lowering:
             return self._epilogue_alone(foldable, outer)
         holds = loop_bounds(foldable.conditions, loops, env)
         peel = _irregular(runs, loops) or (holds.irregular if holds else None) or _undecided(foldable, loops, env)
+        peel = peel or _moving(foldable, loops)
         if peel is not None:
             return self._peel(foldable, peel, outer)
         nest = self._nest(foldable, loops, holds, outer)
@@ -191,7 +194,7 @@ class _Lowering:
         valid = {loop.var: holds.of(loop) for loop in loops} if holds else {}
         return TensorizedNest(
             config=self.config,
-            match=foldable.block.match,
+            match=self._match(foldable, outer.first()),
             loops=loops,
             access={operand: self._access(p, outer) for operand, p in foldable.positions.items()},
             init=_starts(foldable, outer.first()),
@@ -200,6 +203,19 @@ class _Lowering:
             all_padding=holds is None,
             source=foldable.source,
         )
+
+    def _match(self, foldable: FoldableNest, env: Env) -> ir.Match:
+        """The match with the values of immediates that follow loops."""
+        match = foldable.block.match
+        if not foldable.moving:
+            return match
+        values = {name: int(evaluate(expr, env, default=0)) for name, expr in foldable.moving.items()}
+        for name, value in values.items():
+            low, high = match.intrinsic.ranges.get(name, (value, value))
+            if not low <= value <= high:
+                rule = f"{name} of block {foldable.block.name} must be from {low} to {high}"
+                raise LoweringError(f"{self.fn.name}: {rule}, got {value}; choose a wider field, or a smaller problem")
+        return replace(match, immediates={**match.immediates, **values}, moving={})
 
     def _epilogue_alone(self, foldable: FoldableNest, outer: Iterations) -> _Rows:
         """The epilogue as a pass of its own, after a nest that adds nothing to the sums here."""
@@ -255,7 +271,9 @@ class _Lowering:
         after, env = foldable.epilogue, outer.first()
         if after is None or not all(truth_over(condition, loops, env) for condition in after.predicate):
             return None
-        return Epilogue(after.block.match, {operand: self._access(p, outer) for operand, p in after.positions.items()})
+        return Epilogue(
+            self._match(after, env), {operand: self._access(p, outer) for operand, p in after.positions.items()}
+        )
 
 
 def _trim(foldable: FoldableNest, runs: Bounds | None) -> tuple[Loop, ...]:
@@ -283,6 +301,13 @@ def _undecided(foldable: FoldableNest, loops: tuple[Loop, ...], env: Env) -> str
     full = {loop.var: loop for loop in foldable.loops}
     alone = (loop.var for loop in loops if runs and loop.var in shared and runs.of(full[loop.var])[1] > loop.extent)
     return next(alone, None)
+
+
+def _moving(foldable: FoldableNest, loops: tuple[Loop, ...]) -> str | None:
+    """A loop that an immediate follows: each of its iterations is an instruction."""
+    exprs = (*foldable.moving.values(), *(foldable.epilogue.moving.values() if foldable.epilogue else ()))
+    names = {name for expr in exprs for name in var_names(expr)}
+    return next((loop.var for loop in loops if loop.var in names), None)
 
 
 def _first_to_peel(foldable: FoldableNest, loop: Loop) -> Loop:

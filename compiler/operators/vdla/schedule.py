@@ -33,7 +33,8 @@ from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Buffer, Config
 
 _TILE_LOOPS = ("sections", "groups", "batches", "rows", "cols", "chunks")
-_ENTRY_AXES = ("vb", "vo", "vi")
+_ENTRY_AXES = ("vb", "vo", "vi", *(f"vi{number}" for number in range(1, 4)))
+"""Rows, lanes and terms of an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +123,10 @@ def schedule_tiles(
     for stage in intrinsics.before:
         s.store_at(stage, _tile_loop(outer))
     if staged.weights is not None:
+        load = next(iter(intrinsics.weights.values()))
         _place_weights(s, staged.weights, outer, part, tiling.keep_weights, all_weights_fit(config, problem))
-        stages[staged.weights] = next(iter(intrinsics.weights.values()))
+        s.full_extent(staged.weights, *(axis.var for axis in _block(s, staged.weights).axes[-len(load.output.shape) :]))
+        stages[staged.weights] = load
     _place_results(s, outer, part, x)
     if tiling.strips > 1:
         s.strips(SUMS, tiling.strips)
@@ -234,7 +237,6 @@ def _place_weights(s: Schedule, weights: str, outer: _Outer, part: str, keep: bo
         _allocate(s, weights, outer, all_fit)
     else:
         s.store_at(weights, _last(outer))
-    s.full_extent(weights, *(axis.var for axis in _block(s, weights).axes[-2:]))
 
 
 def _place_scale(s: Schedule, outer: _Outer, block: str | None, all_fit: bool) -> str:

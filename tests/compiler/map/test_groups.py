@@ -10,7 +10,7 @@ import pytest
 
 import vdla
 from vdla import te
-from vdla.compiler.map import MapError, candidates
+from vdla.compiler.map import candidates
 from vdla.hardware.config import Config
 
 TINY = Config.preset("tiny")
@@ -79,7 +79,7 @@ def test_sums_along_a_group_are_exact(terms):
     assert used and all(np.array_equal(result_of(op, rows=data), data.sum(axis=0, dtype=np.int32)) for op in used)
 
 
-def test_products_along_two_dimensions_of_an_entry_are_refused():
+def test_sums_along_two_dimensions_of_an_entry_are_exact():
     def declare(config):
         x = te.placeholder((config.batch, config.block_in // 2, 2), config.inp_dtype, "x")
         i, c = te.reduce_axis(config.block_in // 2, "i"), te.reduce_axis(2, "c")
@@ -87,10 +87,12 @@ def test_products_along_two_dimensions_of_an_entry_are_refused():
         output = te.compute((config.batch, config.block_out), value, "acc")
         return vdla.Extension(name="pairs", doc="Own.", output=output, scopes={"x": "inp", "acc": "acc"})
 
-    x, k = te.placeholder((6, 8), "int8", "x"), te.reduce_axis(8, "k")
-    layer = te.compute((6,), lambda n: te.max(te.cast("int32", x[n, k]) * 3, axis=k), "layer")
-    with pytest.raises(MapError, match=r"pairs must add its entries along one axis for the mapper to use it, got i, c"):
-        candidates(layer, vdla.extend(TINY, declare), 1)
+    rows, k, c = te.placeholder((6, 5, 2), "int8", "rows"), te.reduce_axis(5, "k"), te.reduce_axis(2, "c")
+    layer = te.compute((6,), lambda n: te.sum(te.cast("int32", rows[n, k, c]), axis=[k, c]), "layer")
+    config = vdla.extend(replace(TINY, batch=2, inp_kib=2, acc_kib=2, out_kib=2), declare)
+    used = [op for op in candidates(layer, config, 1).found if str(op.mapping).startswith("pairs")]
+    data = np.random.default_rng(0).integers(-128, 128, (6, 5, 2), np.int8)
+    assert used and all(np.array_equal(result_of(op, rows=data), data.sum(axis=(1, 2))) for op in used)
 
 
 @pytest.mark.parametrize("machine", list(MACHINES))

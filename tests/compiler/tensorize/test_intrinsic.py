@@ -111,7 +111,7 @@ def test_behaviour_is_one_computation_on_entries(output: Any, scopes: str, messa
 
 def test_indices_of_accelerator_intrinsics_must_be_single_axes() -> None:
     y = te.compute((4, 4), lambda i, j: PAIRS[3 - i, j], "y")
-    message = "intrinsic mine: each index of pairs must be one axis, got pairs[3 - vi, vj]"
+    message = "intrinsic mine: each index of pairs must be one axis or a number, got pairs[3 - vi, vj]"
     with pytest.raises(IntrinsicError, match=f"^{re.escape(message)}$"):
         Intrinsic(name="mine", output=y, scopes={"pairs": "inp", "y": "acc"}, lower=lambda nest: ())
 

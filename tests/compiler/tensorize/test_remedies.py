@@ -471,10 +471,10 @@ MISTAKES = [
     ),
     Mistake(
         "an operand that is no constant",
-        lambda: element(lambda x, p, b, o: wide(x[p, b, o]) * p),
+        lambda: element(lambda x, p, b, o: wide(x[p, b, o]) * o),
         vector.product(CONFIG, Operand.IMM),
         "y",
-        "tensorize product_inp_imm at block y: imm must be a constant of int32, got vi0; write a number, or use "
+        "tensorize product_inp_imm at block y: imm must be a constant of int32, got vi2; write a number, or use "
         "an intrinsic that reads that operand from a buffer",
         instead(lambda: element(lambda x, *i: wide(x[i]) * 7)),
     ),

@@ -315,16 +315,19 @@ def test_an_entry_smaller_than_the_last_dimensions_is_refused() -> None:
     )
 
 
-def test_immediates_must_be_constants() -> None:
-    s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]) * p)
+def test_immediates_must_be_constants_of_a_step() -> None:
+    s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]) * o)
     refused(
-        "tensorize product_inp_imm at block y: imm must be a constant of int32, got vp; write a number, or use an "
+        "tensorize product_inp_imm at block y: imm must be a constant of int32, got vo; write a number, or use an "
         "intrinsic that reads that operand from a buffer",
         lambda: s.tensorize(s.loops("y")[-2], vector.product(CONFIG, Operand.IMM)),
     )
     s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]) * 7)
     s.tensorize(s.loops("y")[-2], vector.product(CONFIG, Operand.IMM))
     assert match_of(s, "y").immediates == {"imm": 7}
+    s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]) * p)
+    s.tensorize(s.loops("y")[-2], vector.product(CONFIG, Operand.IMM))
+    assert match_of(s, "y").moving == {"imm": ir.Var("vp")}
 
 
 def test_a_factor_of_one_may_be_omitted() -> None:
