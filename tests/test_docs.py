@@ -27,7 +27,7 @@ PAGES = (
     "graph.md", "intrinsics.md", "extensions.md", "extension-int4.md", "evaluating.md", "exploring.md",
     "extension-sad.md", "wider-block.md", "extension-softmax.md", "extension-lut.md", "extension-depthwise.md",
     "grid-primitives.md", "extension-xnor.md", "extension-hard_swish.md", "extension-max_pool.md",
-    "extension-rms_norm.md", "energy.md",
+    "extension-rms_norm.md", "extension-inputs.md", "extension-limits.md", "energy.md",
 )  # fmt: skip
 
 

