@@ -15,7 +15,7 @@ import numpy as np
 from vdla.hardware.config import Config
 from vdla.hardware.isa.formats import instruction_bytes
 from vdla.hardware.isa.instruction_set import COL, EXTENSION_COLUMN, isa_of
-from vdla.hardware.isa.instructions import EXTENSION
+from vdla.hardware.isa.instructions import EXTENSION, Buffer
 from vdla.hardware.isa.plug_in import PlugIn
 from vdla.hardware.isa.rules import own_fields, reader
 from vdla.support.arrays import Ints
@@ -73,6 +73,9 @@ STORE_TAIL = 2
 DRAIN_TO_STAGE = 15
 """From the end of a compute instruction to a result of the next one at the stage on the way out."""
 
+RESULT_DELAY = {Buffer.ACC: 1, Buffer.INP: 5}
+"""From the result of a step of an extension to the step that reads it, by its buffer."""
+
 PIPELINE_DEPTH = 14
 """Stages of the compute pipeline without the adder tree."""
 
@@ -115,10 +118,10 @@ def compute_cycles(config: Config, iterations: int) -> int:
 def extension_step(plug_in: PlugIn, field: Callable[[str], Any]) -> Any:  # noqa: ANN401  a number or a column
     """Cycles from one step of a plug-in's instruction to the next, for fields by name.
 
-    A datapath that reads the accumulator waits for the result of the step before; two entries are
-    read in two cycles.
+    A datapath that reads where results are written waits for that of the step before; two entries
+    of the accumulator are read in two cycles.
     """
-    back = 1 + plug_in.latency.value(field) if plug_in.feeds_back else 1
+    back = 1 if plug_in.rereads is None else RESULT_DELAY[plug_in.rereads] + plug_in.latency.value(field)
     return np.maximum(np.maximum(plug_in.interval.value(field), plug_in.accumulator_reads), back)
 
 

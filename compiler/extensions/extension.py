@@ -60,11 +60,11 @@ class Extension:
     """An instruction to add to a machine.
 
     `output` is the behaviour of one step: a tensor expression over placeholders that computes an
-    accumulator entry. `scopes` gives where each placeholder and the output lie: "inp", "wgt" or
-    "acc", an entry, several of them or a vector of block_out elements by its shape; or "immediate",
-    a placeholder of shape (1,) with the name of one of `fields`. A sum (`te.sum`, `te.max`,
-    `te.min`) is added to the accumulator's entry; `in_place` names a placeholder that is the old
-    value of that entry.
+    accumulator entry, or an entry of the input buffer. `scopes` gives where each placeholder and
+    the output lie: "inp", "wgt" or "acc", an entry, several of them or a vector of block_out
+    elements by its shape; or "immediate", a placeholder of shape (1,) with the name of one of
+    `fields`. A sum (`te.sum`, `te.max`, `te.min`) is added to the accumulator's entry; `in_place`
+    names a placeholder that is the old value of that entry.
 
     A scope may be a `State`; the operand is then one of its rows, or all rows. `updates` has the
     new rows of states, computed from values before the step; a step with updates may have no
@@ -242,6 +242,7 @@ class Extension:
             array=self.array,
             place=self.place,
             datapath=read_datapath(self._where, self.place, self.datapath, self.output),
+            writes_inputs=operands.writes_inputs,
         )
         self._require_used(plug_in)
         return replace(plug_in, kernel=self._step(config, plug_in, operands))

@@ -71,6 +71,9 @@ def extension_intrinsic(extension: Extension, config: Config) -> Intrinsic:
         states = ", ".join(port.state.name for port in ports)
         raise IntrinsicError(f"extension {extension.name}: an intrinsic must have no private state, got {states}")
     plug_in = extension.plug_in(config)
+    if plug_in.writes_inputs:
+        rule = "an intrinsic must compute sums, got results in inp; write programs for layers, with program="
+        raise IntrinsicError(f"extension {extension.name}: {rule}")
 
     def instruction(machine: Config, fields: dict[str, Any]) -> isa.Instruction:
         begins = {} if plug_in.old is OldSum.ACCUMULATE else {"init": 0}

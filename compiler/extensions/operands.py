@@ -24,6 +24,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import MOST_ENTRIES, Buffer, OldSum, Opcode, PlugIn, PlugInField, Port, StatePort, isa_of
 
 _SCOPES = ("inp", "wgt", "acc", "immediate")
+_RESULTS = ("acc", "inp")
 
 
 class DeclaredStep(Protocol):
@@ -63,6 +64,7 @@ class StepOperands:
     wgt: Port | None
     states: tuple[StatePort, ...]
     arguments: Mapping[str, str]
+    writes_inputs: bool
 
     @property
     def signature(self) -> str:
@@ -106,7 +108,14 @@ def operands_of(where: str, config: Config, extension: DeclaredStep, unit: str) 
     arguments |= {extension.in_place: "old"} if extension.in_place else {}
     arguments |= {port.operand: f"old_{port.state.name}" for port in states if port.operand is not None}
     arguments |= {tensor.name: f"new_{state.name}" for state, tensor in extension.updates.items()}
-    return StepOperands(_old(extension), by_index.get("src"), by_index.get("wgt"), states, arguments)
+    writes_inputs = _writes_inputs(extension)
+    old = OldSum.UNTOUCHED if writes_inputs else _old(extension)
+    return StepOperands(old, by_index.get("src"), by_index.get("wgt"), states, arguments, writes_inputs)
+
+
+def _writes_inputs(extension: DeclaredStep) -> bool:
+    """Whether the output is an entry of the input buffer."""
+    return extension.output is not None and extension.scopes[extension.output.name] == "inp"
 
 
 def _state_ports(
@@ -162,9 +171,13 @@ def _check_scopes(where: str, extension: DeclaredStep) -> None:
             remedy = f"add fields=[PlugInField({operand!r}, bits, meaning)]"
             raise ExtensionError(f"{where}: {rule}, got {', '.join(field_names) or 'no fields'}; {remedy}")
     result = extension.output
-    if result is not None and extension.scopes[result.name] != "acc":
+    if result is not None and extension.scopes[result.name] not in _RESULTS:
         got = extension.scopes[result.name]
-        raise ExtensionError(f"{where}: scope of the output {result.name} must be acc, got {got!r}")
+        raise ExtensionError(f"{where}: scope of the output {result.name} must be {' or '.join(_RESULTS)}, got {got!r}")
+    if _writes_inputs(extension) and _old(extension) is not OldSum.OVERWRITE:
+        rule = "an output in inp must not depend on the entry before, as only sums in acc continue"
+        got = "a reduction" if extension.in_place is None else f"in_place={extension.in_place!r}"
+        raise ExtensionError(f"{where}: {rule}, got {got}; write it to acc")
     if extension.in_place is not None and extension.scopes.get(extension.in_place) != "acc":
         raise ExtensionError(f"{where}: in_place must name an operand in acc, got {extension.in_place!r}")
 
@@ -178,12 +191,13 @@ def _ports(where: str, config: Config, extension: DeclaredStep) -> Iterator[tupl
         buffer = extension.behaviour.buffers[name]
         layouts = _layouts(config, scope)
         kind = (buffer.dtype, tuple(buffer.dims))
-        group = _group(config, name, scope, *kind)
+        layouts = layouts[:1] if name == result else layouts
+        group = None if name == result else _group(config, name, scope, *kind)
         if kind not in layouts and group is None:
             choices = " or ".join(f"{dtype}{list(shape)}" for dtype, shape in layouts)
+            views = "" if name == result else _GROUPS.get(scope, "")
             raise ExtensionError(
-                f"{where}: {name} must be {choices}{_GROUPS.get(scope, '')} in scope {scope}, "
-                f"got {buffer.dtype}{list(buffer.shape)}"
+                f"{where}: {name} must be {choices}{views} in scope {scope}, got {buffer.dtype}{list(buffer.shape)}"
             )
         if scope != "immediate" and name not in (result, extension.in_place):
             whole = kind not in layouts or layouts.index(kind) == 0

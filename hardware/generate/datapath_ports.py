@@ -140,8 +140,9 @@ def _ports(config: Config, unit: PlugInUnit) -> Iterator[DatapathPort]:
         if isinstance(part, PlugInStage):
             doc = f"{part.latency} cycles after its entry; what is written instead"
             yield DatapathPort(OUTPUT, result_name(unit, part), *_results(config), doc)
-        elif part.writes_sums:
-            yield DatapathPort(OUTPUT, result_name(unit, part), *_sums(config), _result_doc(part))
+        elif part.has_result:
+            entry = _inputs_entry(config) if part.writes_inputs else _sums(config)
+            yield DatapathPort(OUTPUT, result_name(unit, part), *entry, _result_doc(part))
     if unit.array:
         yield from _array_operands(config)
 
@@ -202,6 +203,10 @@ def _operand(config: Config, name: str, port: Port) -> DatapathPort:
 
 def _sums(config: Config) -> tuple[str, int]:
     return "[Batch-1:0][BlockOut-1:0][31:0]", config.batch * config.block_out * 32
+
+
+def _inputs_entry(config: Config) -> tuple[str, int]:
+    return "[Batch-1:0][BlockIn-1:0][InpBits-1:0]", config.batch * config.block_in * config.inp_bits
 
 
 def _results(config: Config) -> tuple[str, int]:

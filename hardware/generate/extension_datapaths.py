@@ -32,8 +32,9 @@ _PORTS = """\
 //
 // Contract: a step and its operands of inp and wgt arrive in one cycle, those of the accumulator in
 // the next. The result is at sums_o or, of a datapath that reads the accumulator, at results_o, its
-// latency after the last operands. Rows of private states are at the indices of rows_i, with the
-// step. A result for the stage is at stage_entry_i, what the stage makes of it at stage_entry_o,
+// latency after the last operands; an entry of inputs is at inputs_o, as if it had operands of the
+// accumulator. Rows of private states are at the indices of rows_i, with the step. A result for the
+// stage is at stage_entry_i, what the stage makes of it at stage_entry_o,
 // StageLatency cycles later. A datapath whose array_valid is set has the array of multipliers.
 
 `default_nettype none
@@ -56,6 +57,7 @@ module vdla_ext_datapaths
   // verilator lint_on UNUSEDSIGNAL
   output logic [     Lanes*32-1:0] sums_o,
   output logic [     Lanes*32-1:0] results_o,
+  output logic [ InpEntryBits-1:0] inputs_o,
   // The array of multipliers.
   output logic                     array_valid_o,
   output logic [Batch*HalfGroups*BlockIn*InpBits-1:0] array_inp_o,
@@ -137,12 +139,14 @@ def _module(config: Config) -> Iterator[str]:
     late = [plug_in for plug_in in plug_ins if plug_in.writes_sums and plug_in.feeds_back]
     parts = [part.name for unit in datapath_units(config) for part in unit.parts]
     yield _PORTS.format(names=", ".join(parts))
-    if any(plug_in.feeds_back for plug_in in plug_ins):
+    inputs = [plug_in for plug_in in plug_ins if plug_in.writes_inputs]
+    if any(_is_late(plug_in) for plug_in in plug_ins):
         yield _LATE
     for unit in datapath_units(config):
         yield from _instance(config, unit)
     yield from _output(config, "sums_o", early, "valid_i", "step_i")
     yield from _output(config, "results_o", late, "valid_q", "step_q")
+    yield from _output(config, "inputs_o", inputs, "valid_q", "step_q")
     staged = _result(config.stage) if config.stage is not None else "'0"
     yield f"  assign stage_entry_o = {staged};"
     yield ""
@@ -193,7 +197,12 @@ def _array(names: list[str]) -> Iterator[str]:
 def _result_bits(part: PlugIn | PlugInStage) -> str:
     if isinstance(part, PlugInStage):
         return "OutEntryBits"
-    return "Lanes*32" if part.writes_sums else ""
+    return "Lanes*32" if part.writes_sums else "InpEntryBits" if part.writes_inputs else ""
+
+
+def _is_late(plug_in: PlugIn) -> bool:
+    """Whether all operands of a step come with those of the accumulator."""
+    return plug_in.feeds_back or plug_in.writes_inputs
 
 
 def _result(part: PlugIn | PlugInStage) -> str:
@@ -203,7 +212,7 @@ def _result(part: PlugIn | PlugInStage) -> str:
 def _step_pins(config: Config, plug_in: PlugIn) -> dict[str, str]:
     """The inputs of an instruction and their signals, in the order of its ports."""
     number = config.extensions.index(plug_in)
-    valid, step, end = ("valid_q", "step_q", "q") if plug_in.feeds_back else ("valid_i", "step_i", "i")
+    valid, step, end = ("valid_q", "step_q", "q") if _is_late(plug_in) else ("valid_i", "step_i", "i")
     return {
         "valid_i": f"{valid} && {step}.number == ext_number_t'({number})",
         **({"begin_i": f"{step}.begins"} if plug_in.writes_sums else {}),

@@ -20,6 +20,7 @@ from vdla.hardware.isa.formats import EXTENSION_FIELD, HEAD, Slot, instruction_b
 from vdla.hardware.isa.formula import Formula
 from vdla.hardware.isa.instructions import EXTENSION, Opcode, StagedEmit
 from vdla.hardware.isa.plug_in import OldSum, PlugIn
+from vdla.hardware.timing import RESULT_DELAY
 
 EXTENSION_PACKAGE = "vdla_ext_pkg.sv"
 
@@ -44,6 +45,7 @@ _TYPES = """\
     logic wgt_vector;
     logic [1:0] wgt_scale;
     logic writes_sums;  // the result is an entry of the accumulator
+    logic writes_inputs;  // or of the input buffer
     vector_op_e op;     // of the old entry and the result
   }} ext_kind_t;
 """
@@ -129,6 +131,7 @@ def _package(machine: _Machine) -> Iterator[str]:
         "HasExtensions": bool(names),
         "HasStage": stage is not None,
         "FeedsBack": any(plug_in.feeds_back for plug_in in plug_ins),
+        "WritesInputs": any(plug_in.writes_inputs for plug_in in plug_ins),
         "ArrayIsLent": uses_array(machine.config),
     }
     for name, flag in flags.items():
@@ -238,6 +241,7 @@ def _kind(plug_in: PlugIn) -> str:
         "reads_wgt": wgt is not None,
         "wgt_vector": wgt is not None and wgt.vector,
         "writes_sums": plug_in.writes_sums,
+        "writes_inputs": plug_in.writes_inputs,
     }
     members = [f"{name}: 1'b{int(value)}" for name, value in flags.items()]
     members += [f"{name}_scale: 2'd{port.entries.bit_length() - 1}" for name, port in plug_in.ports.indexed]
@@ -249,7 +253,7 @@ def _step(machine: _Machine, number: int) -> FormulaText:
     """The cycles of a step, as `timing.extension_step` gives them."""
     plug_in = machine.config.extensions[number]
     interval = plug_in.interval.text
-    back = f"1 + ({plug_in.latency.text})" if plug_in.feeds_back else "1"
+    back = "1" if plug_in.rereads is None else f"{RESULT_DELAY[plug_in.rereads]} + ({plug_in.latency.text})"
     step = formula_text(Formula(f"max({interval}, {plug_in.accumulator_reads}, {back})"), *_reader(machine, number))
     if step.high.bit_length() > _MOST_STEP_BITS:
         rule = f"interval of {plug_in.name} must be less than 2**{_MOST_STEP_BITS} cycles"
@@ -311,7 +315,7 @@ def _writes_what_stage_reads(config: Config, plug_in: PlugIn) -> bool:
 def _zero_fields(plug_in: PlugIn) -> Iterator[str]:
     """The fields of loops that an instruction does not have."""
     used = {held.index for held in plug_in.states}
-    ports = {"acc": plug_in.writes_sums, "src": plug_in.src is not None, "wgt": plug_in.wgt is not None}
+    ports = {"acc": plug_in.has_result, "src": plug_in.src is not None, "wgt": plug_in.wgt is not None}
     for index, has_port in ports.items():
         if not has_port and index not in used:
             yield from (f"{index}{loop}" for loop in ("", "0", "1"))

@@ -9,7 +9,7 @@ starts is not read. The sets are defined, and cheap, only for an instruction wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -127,17 +127,12 @@ class _Stream:
 
 def _streams(config: Sizes, ports: StepPorts, emit: int) -> tuple[_Stream, ...]:
     """The indices of buffers that an instruction with these ports uses."""
-    acc = _Stream(
-        field="acc",
-        buffer=Buffer.ACC,
-        things="acc entries",
-        limit=config.acc_depth,
-        moves="acc",
-        column=_ACC,
-        writes=True,
-    )
+    buffer = Buffer.INP if ports.writes_inputs else Buffer.ACC
+    limit = min(config.depths[buffer], config.acc_depth)  # what acc can index
+    result = replace(_entries(config, "acc", buffer), limit=limit, writes=True)
+    writes = ports.writes_inputs or ports.old is not OldSum.UNTOUCHED
     reads = (_port(config, field, port) for field, port in ports.indexed)
-    return (*([acc] if ports.old is not OldSum.UNTOUCHED else []), *reads, *_results(config, emit))
+    return (*([result] if writes else []), *reads, *_sent(config, emit))
 
 
 def _entries(config: Sizes, field: str, buffer: Buffer, count: int = 1) -> _Stream:
@@ -197,7 +192,7 @@ def _input_vectors(config: Sizes) -> _Stream:
     )
 
 
-def _results(config: Sizes, emit: int) -> Iterator[_Stream]:
+def _sent(config: Sizes, emit: int) -> Iterator[_Stream]:
     if emit == Emit.RAW:
         slot = config.acc_bits // config.out_bits
         yield _Stream(
@@ -307,8 +302,9 @@ class Footprints:
         for stream in self._used(row, kernel):
             if stream.per_entry > 1:
                 number = number * stream.per_entry + bases[stream.field] % stream.per_entry
-            if stream.buffer == Buffer.ACC and not stream.writes:  # what it reads of what it writes
-                distances, which = index_set.numbered(bases["src"] - bases["acc"])
+            if self._rereads(stream, row, kernel):  # what it reads of what it writes
+                first = bases["src"] // stream.per_entry * stream.entries
+                distances, which = index_set.numbered(first - bases["acc"])
                 number = number * len(distances) + which
         return number
 
@@ -384,8 +380,8 @@ class Footprints:
         for stream in self._used(row, kernel):
             place = self._place(stream, row, kernel)
             assert stream.buffer is not None, "streams of private state are apart"
-            if stream.buffer == Buffer.ACC and not stream.writes:
-                place = self._source_sums(stream, row, kernel, place)
+            if self._rereads(stream, row, kernel):
+                place = self._source(stream, row, kernel, place)
             accesses.append(BufferAccess(stream.field, stream.buffer, stream.writes, place))
         return sorted(accesses, key=lambda access: access.writes)
 
@@ -414,15 +410,21 @@ class Footprints:
             self._shapes[key] = index_set.compact(index_set.indices(exposed))
         return index_set.shift(self._shapes[key], row[COL["acc"]])
 
-    def _source_sums(self, stream: _Stream, row: Row, kernel: UopOffsets, read: Where) -> Where:
-        """The entries of `read`, those of a VECTOR's source, that it reads before writing them."""
-        sums = next((item for item in self._used(row, kernel) if item.buffer == Buffer.ACC and item.writes), None)
-        if sums is None:
-            return read
-        written = self._place(sums, row, kernel)
+    def _rereads(self, stream: _Stream, row: Row, kernel: UopOffsets) -> bool:
+        """Whether an operand lies in the buffer of the results."""
+        return not stream.writes and stream.buffer in {item.buffer for item in self._results(row, kernel)}
+
+    def _results(self, row: Row, kernel: UopOffsets) -> list[_Stream]:
+        """The results of steps, if there are any."""
+        return [stream for stream in self._used(row, kernel) if stream.writes and stream.field == "acc"]
+
+    def _source(self, stream: _Stream, row: Row, kernel: UopOffsets, read: Where) -> Where:
+        """The entries of `read`, those of a source, that a step reads before one writes them."""
+        (results,) = self._results(row, kernel)
+        written = self._place(results, row, kernel)
         if index_set.end(read) <= _begin(written) or index_set.end(written) <= _begin(read):
             return read
-        exposed = _exposed_source(row, kernel)
+        exposed = _exposed_source(stream, row, kernel)
         return read if exposed is None else exposed
 
 
@@ -497,7 +499,7 @@ def _scattered(first: int, run: int, rows: tuple[int, int], planes: tuple[int, i
     return beats if len(beats) < 2 or bool((np.diff(beats) > 0).all()) else np.unique(beats)
 
 
-def _exposed_source(row: Row, kernel: UopOffsets) -> Indices | None:
+def _exposed_source(stream: _Stream, row: Row, kernel: UopOffsets) -> Indices | None:
     """The source entries read before being written, by simulation; None if that takes too long."""
     loops = [(row[_LOOP0], row[COL["acc0"]], row[COL["src0"]]), (row[_LOOP1], row[COL["acc1"]], row[COL["src1"]])]
     (n0, a0, s0), (n1, a1, s1) = ((n if a or s else 1, a, s) for n, a, s in loops)  # else all passes are equal
@@ -505,7 +507,8 @@ def _exposed_source(row: Row, kernel: UopOffsets) -> Indices | None:
         return None
     i, j = np.arange(n0)[:, None, None], np.arange(n1)[:, None]
     written = (row[COL["acc"]] + i * a0 + j * a1 + kernel.columns[:, _ACC]).ravel()
-    read = (row[COL["src"]] + i * s0 + j * s1 + kernel.columns[:, _SRC]).ravel()
+    index = (row[COL["src"]] + i * s0 + j * s1 + kernel.columns[:, _SRC]).ravel()
+    read = np.add.outer(index // stream.per_entry * stream.entries, np.arange(stream.entries))
     at = np.full(max(int(written.max()), int(read.max())) + 1, len(written), np.int64)
     at[written[::-1]] = np.arange(len(written))[::-1]  # the first iteration's assignment wins
-    return np.unique(read[at[read] >= np.arange(len(read))])
+    return np.unique(read[at[read] >= np.arange(len(read))[:, None]])

@@ -71,11 +71,14 @@ class Port:
 
 @dataclass(frozen=True, slots=True)
 class StepPorts:
-    """What `src` and `wgt` of a compute instruction index, and what it does with its sums."""
+    """What `src` and `wgt` of a compute instruction index, and what it does with its sums; with
+    `writes_inputs`, `acc` indexes entries of the input buffer, which it writes instead.
+    """
 
     old: OldSum
     src: Port | None
     wgt: Port | None
+    writes_inputs: bool = False
 
     @property
     def indexed(self) -> tuple[tuple[str, Port], ...]:
@@ -98,7 +101,8 @@ class Datapath:
 class PlugIn:
     """An instruction of an extension; `src` and `wgt` are the operands that these fields index.
 
-    A step takes `interval` cycles and its result `latency` more, both formulas of fields. `unit`
+    With `writes_inputs`, its result is an entry of the input buffer and no sum. A step takes
+    `interval` cycles and its result `latency` more, both formulas of fields. `unit`
     names the declaration, whose plug-ins and stage share `states`. `kernel` is the Python text of
     one step; with `skips_zeros`, it adds nothing to a sum where all inputs are 0. With `array`, the
     datapath has a port to the array of multipliers. `place` is the line of the user's file.
@@ -123,6 +127,7 @@ class PlugIn:
     array: bool = dataclass_field(default=False, compare=False)
     place: str = dataclass_field(default="", compare=False)
     datapath: Datapath | None = dataclass_field(default=None, compare=False)
+    writes_inputs: bool = False
 
     @cached_property
     def digest(self) -> str:
@@ -140,7 +145,7 @@ class PlugIn:
     @property
     def ports(self) -> StepPorts:
         """What a step reads and writes of the buffers."""
-        return StepPorts(self.old, self.src, self.wgt)
+        return StepPorts(self.old, self.src, self.wgt, self.writes_inputs)
 
     @property
     def accumulator_reads(self) -> int:
@@ -160,6 +165,20 @@ class PlugIn:
     def writes_sums(self) -> bool:
         """Whether a step writes an accumulator entry, which can be sent to the output buffer."""
         return self.old is not OldSum.UNTOUCHED
+
+    @property
+    def has_result(self) -> bool:
+        """Whether a step writes an entry that `acc` indexes, of the accumulator or of the input
+        buffer.
+        """
+        return self.writes_sums or self.writes_inputs
+
+    @property
+    def rereads(self) -> Buffer | None:
+        """The buffer in which a step may read what the step before wrote."""
+        if not self.writes_inputs:
+            return Buffer.ACC if self.feeds_back else None
+        return Buffer.INP if self.src is not None and self.src.buffer is Buffer.INP else None
 
     @property
     def written_states(self) -> tuple[PlugInState, ...]:
@@ -235,5 +254,7 @@ _OF_BUILD = ("doc", "place", "datapath", "skips_zeros", "array")
 
 def _digest(content: dict[str, Any]) -> str:
     related = {name: value for name, value in content.items() if name not in _OF_BUILD}
+    if not related.get("writes_inputs"):  # digests are older than this member
+        related.pop("writes_inputs", None)
     text = json.dumps({**related, "interface": INTERFACE}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -157,7 +157,7 @@ def plug_in_rules(config: Sizes, plug_in: PlugIn) -> Iterator[Rule]:
     """The rules of one plug-in's instruction."""
     number = list(config.extensions).index(plug_in)
     used = {port.index for port in plug_in.states}
-    ports = {"acc": plug_in.writes_sums, "src": plug_in.src is not None, "wgt": plug_in.wgt is not None}
+    ports = {"acc": plug_in.has_result, "src": plug_in.src is not None, "wgt": plug_in.wgt is not None}
     unused = [name for name, has_port in ports.items() if not has_port and name not in used]
     zero = [f"{index}{loop}" for index in unused for loop in ("", "0", "1")]
     if plug_in.old is not OldSum.ACCUMULATE:

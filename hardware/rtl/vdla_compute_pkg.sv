@@ -90,6 +90,7 @@ package vdla_compute_pkg;
     logic second;  // src was read by the previous pass
     logic writes;
     logic fed_back;  // the result is of a datapath that reads the accumulator
+    logic stores;  // the result is an entry of the input buffer
   } ext_pass_t;
 
   // The partial products of a product: low + (middle + other) * 2**17.

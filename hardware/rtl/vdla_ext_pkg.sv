@@ -11,6 +11,7 @@ package vdla_ext_pkg;
   parameter bit HasExtensions = 1'b0;
   parameter bit HasStage = 1'b0;
   parameter bit FeedsBack = 1'b0;
+  parameter bit WritesInputs = 1'b0;
   parameter bit ArrayIsLent = 1'b0;
   parameter int unsigned PlugIns = 0;
   parameter int unsigned MostLatency = 0;
@@ -43,6 +44,7 @@ package vdla_ext_pkg;
     logic wgt_vector;
     logic [1:0] wgt_scale;
     logic writes_sums;  // the result is an entry of the accumulator
+    logic writes_inputs;  // or of the input buffer
     vector_op_e op;     // of the old entry and the result
   } ext_kind_t;
 

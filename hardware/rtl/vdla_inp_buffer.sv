@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The input buffer: written by load, read by GEMM as entries, by VECTOR as vectors of raw elements.
+// The input buffer: written by load, and by steps of extensions whose results are inputs; read by
+// GEMM as entries, by VECTOR as vectors of raw elements.
 //
 // Contract: a write is any buffer_write_t, those to other buffers are ignored. entry_o is valid in
 // the cycle after entry_re_i, vector_o in the cycle after vector_re_i; only one of them is read in
 // a cycle. entry_o is the group of entries that begins at the index, as vdla_select has it: one
-// without extensions.
+// without extensions. Both writers write in any cycle, not the same entry.
 
 `default_nettype none
 
@@ -16,6 +17,11 @@ module vdla_inp_buffer
   input  logic                     write_valid_i,
   // verilator lint_off UNUSEDSIGNAL
   input  buffer_write_t            write_i,
+`ifdef VDLA_EXTENSIONS
+  input  logic                     store_i,
+  input  logic [ AccFieldBits-1:0] store_index_i,
+  input  logic [ InpEntryBits-1:0] store_entry_i,
+`endif
   // verilator lint_on UNUSEDSIGNAL
   input  logic                     entry_re_i,
   input  logic [ SrcFieldBits-1:0] entry_index_i,
@@ -36,6 +42,9 @@ module vdla_inp_buffer
   logic [  Beats-1:0] we;
   logic [AxiBits-1:0] data;
   logic [WordBits-1:0] word;
+`ifdef VDLA_EXTENSIONS
+  logic [WordBits-1:0] loaded;
+`endif
   logic [WordIndexBits-1:0] index;
 
   always_comb begin
@@ -63,8 +72,43 @@ module vdla_inp_buffer
     .wdata_i({Beats{data}}),
     .re_i   (entry_re_i || vector_re_i),
     .raddr_i(index),
+`ifdef VDLA_EXTENSIONS
+    .rdata_o(loaded)
+`else
     .rdata_o(word)
+`endif
   );
+
+`ifdef VDLA_EXTENSIONS
+  // --- the newest entries, of load and of steps
+
+  if (WritesInputs) begin : gen_stored
+    logic [Entries-1:0] loads;
+
+    always_comb begin
+      for (int unsigned k = 0; k < Entries; k++) loads[k] = |we[k*InpBeats+:InpBeats];
+    end
+
+    vdla_ext_inputs #(
+      .Words  (Words),
+      .Entries(Entries)
+    ) u_stored (
+      .clk_i,
+      .rst_ni,
+      .loads_i    (loads),
+      .load_word_i(WordIndexBits'(32'(write_i.index) / Entries)),
+      .we_i       (store_i),
+      .index_i    (store_index_i),
+      .entry_i    (store_entry_i),
+      .re_i       (entry_re_i || vector_re_i),
+      .raddr_i    (index),
+      .loaded_i   (loaded),
+      .word_o     (word)
+    );
+  end else begin : gen_loaded
+    assign word = loaded;
+  end
+`endif
 
   vdla_select #(
     .PartBits (InpEntryBits),

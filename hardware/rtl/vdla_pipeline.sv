@@ -108,6 +108,11 @@ module vdla_pipeline
   // verilator lint_on UNUSEDSIGNAL
   ext_pass_t pass_q[ReadDelay];
   logic      step_inp_entry, step_inp_vector, step_wgt_entry, step_wgt_vector;
+  // verilator lint_off UNUSEDSIGNAL
+  logic [3:0]              store_q;
+  logic [AccFieldBits-1:0] store_index;
+  logic [InpEntryBits-1:0] store_entry_q;
+  // verilator lint_on UNUSEDSIGNAL
 
   always_ff @(posedge clk_i) begin
     pass_q[0] <= pass_i;
@@ -118,6 +123,7 @@ module vdla_pipeline
         pass_q[k].old <= 1'b0;
         pass_q[k].sum <= 1'b0;
         pass_q[k].writes <= 1'b0;
+        pass_q[k].stores <= 1'b0;
       end
     end
   end
@@ -141,6 +147,9 @@ module vdla_pipeline
     .write_valid_i (load_write_valid_i),
     .write_i       (load_write_i),
 `ifdef VDLA_EXTENSIONS
+    .store_i       (store_q[3]),
+    .store_index_i (store_index),
+    .store_entry_i (store_entry_q),
     .entry_re_i    (gemm_reads || step_inp_entry),
     .entry_index_i (step_inp_entry ? slot.src << kind.src_scale : gemm_src),
     .vector_re_i   (vector_reads || step_inp_vector),
@@ -232,6 +241,7 @@ module vdla_pipeline
   logic [InpVectorBits-1:0] inp_vector_q;
   logic [WgtVectorBits-1:0] wgt_vector_q;
   logic [     Lanes*32-1:0] step_sums, step_old, step_sum, step_result;
+  logic [ InpEntryBits-1:0] step_inputs;
   // verilator lint_off UNUSEDSIGNAL
   logic                     stage_valid;
   logic [ OutEntryBits-1:0] stage_entry, staged_entry;
@@ -266,6 +276,7 @@ module vdla_pipeline
     .sum_i        (step_sum),
     .sums_o       (step_sums),
     .results_o    (step_result),
+    .inputs_o     (step_inputs),
     .array_valid_o(array_valid),
     .array_inp_o  (array_inp),
     .array_wgt_o  (array_wgt),
@@ -276,6 +287,26 @@ module vdla_pipeline
   );
 
   assign sums = sums_are_steps_q[2] ? step_sums : products;
+
+  // --- R + 3: a result that is an entry of the input buffer; R + 4: its write
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) store_q <= '0;
+    else store_q <= {store_q[2:0], pass.stores};
+  end
+
+  always_ff @(posedge clk_i) begin
+    store_entry_q <= step_inputs;
+  end
+
+  vdla_delay #(
+    .Bits  (AccFieldBits),
+    .Cycles(4)
+  ) u_store_index (
+    .clk_i,
+    .data_i(slot.acc),
+    .data_o(store_index)
+  );
 
 `endif
   // --- R + 2: the product; R + 3: the ALU; R + 4: its result

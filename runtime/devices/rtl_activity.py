@@ -26,7 +26,7 @@ Counters = Mapping[str, Ints]
 
 _RAM = re.compile(
     r"u_(?P<buffer>inp|wgt|scl|uop|out|accumulator)"
-    r"(\.gen_[a-z]+\[\d+\](\.gen_kept)?)?\.u_ram\.u_activity$"
+    r"(\.gen_[a-z]+\[\d+\](\.gen_kept)?|\.gen_stored\.u_stored)?\.u_ram\.u_activity$"
 )
 _PIPELINE = (LaneStep.GEMM, LaneStep.PASS, LaneStep.PRODUCT)
 

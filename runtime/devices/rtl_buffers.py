@@ -26,6 +26,10 @@ _LANE = re.compile(
     r"(\.gen_half\[(?P<half>\d+)\])?(\.gen_beat\[(?P<beat>\d+)\]\.gen_kept)?"
     r"\.u_ram\.gen_lane\[(?P<lane>\d+)\]\.gen_memory$"
 )
+_STORED = re.compile(
+    r"u_stored\.(u_ram\.gen_lane\[(?P<lane>\d+)\]\.gen_memory|gen_entry\[(?P<entry>\d+)\]\.u_(?P<writer>load|step))$"
+)
+"""What steps write of the input buffer: entries of a word, and bits that say which are newer."""
 COUNTERS = ("u_activity", "u_steps")
 """The instances of counters of events, beside the memories."""
 _NAMES = {**{buffer.name.lower(): buffer for buffer in Buffer}, "accumulator": Buffer.ACC}
@@ -40,15 +44,27 @@ def buffer_contents(config: Config, memories: Mapping[str, Bytes]) -> dict[Buffe
 def _packed(config: Config, memories: Mapping[str, Bytes]) -> dict[Buffer, Bytes]:
     """The entries of each buffer in the format of DRAM, `uint8[depth, bytes]`."""
     lanes: dict[Buffer, dict[tuple[int, int], Bytes]] = {buffer: {} for buffer in Buffer}
+    by_steps = {match: content for name, content in memories.items() if (match := _STORED.search(name))}
     for name, content in memories.items():
         match = _LANE.search(name)
-        if name.rpartition(".")[2] in COUNTERS:
+        if name.rpartition(".")[2] in COUNTERS or _STORED.search(name):
             continue
         if match is None:
             raise DeviceError(f"device rtl: memory must be a lane of a buffer, got {name}")
         half, beat, lane = (int(match[part] or 0) for part in ("half", "beat", "lane"))
         lanes[_NAMES[match["buffer"]]][half, beat + lane] = content
-    return {buffer: _entries(config, buffer, lanes[buffer]) for buffer in Buffer}
+    packed = {buffer: _entries(config, buffer, lanes[buffer]) for buffer in Buffer}
+    return packed | ({Buffer.INP: _newest(packed[Buffer.INP], by_steps)} if by_steps else {})
+
+
+def _newest(loaded: Bytes, by_steps: Mapping[re.Match[str], Bytes]) -> Bytes:
+    """The entries of the input buffer, of load or of steps."""
+    stored = {int(match["lane"]): content for match, content in by_steps.items() if match["lane"]}
+    flags = {(int(match["entry"]), match["writer"]): c[:, 0] for match, c in by_steps.items() if match["entry"]}
+    order = sorted(stored)
+    newer = np.stack([flags[entry, "load"] != flags[entry, "step"] for entry in order], axis=1)
+    entries = np.stack([_padded(stored[entry], loaded.shape[1]) for entry in order], axis=1)
+    return np.where(newer.reshape(-1, 1), entries.reshape(loaded.shape), loaded)
 
 
 def _entries(config: Config, buffer: Buffer, lanes: Mapping[tuple[int, int], Bytes]) -> Bytes:

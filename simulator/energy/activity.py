@@ -144,18 +144,21 @@ def _of_compute(program: Program) -> Counted:
         yield MachineEvent("uop", Action.READ, bits), steps
     gemms = columns[:, COL["opcode"]] == Opcode.GEMM
     yield from _lanes(config, LaneStep.GEMM, np.where(gemms, steps, 0))
-    writes = np.zeros_like(steps)
+    writes, inputs = np.zeros_like(steps), np.zeros_like(steps)
     for chosen, ports, buffers in _forms(config, columns):
         mine, started = np.where(chosen, steps, 0), np.where(chosen, begun, 0)
         for buffer in buffers:
-            yield _read(config, buffer), mine
+            yield _read(config, buffer), mine * _memories(config, buffer)
         if ports.src is not None and ports.src.buffer is Buffer.ACC:
             yield _read(config, Buffer.ACC), mine
         if ports.old in (OldSum.READ, OldSum.ACCUMULATE):
             yield _read(config, Buffer.ACC), mine if ports.old is OldSum.READ else mine - started
         if ports.old is not OldSum.UNTOUCHED:
             writes += mine
+        if ports.writes_inputs:
+            inputs += mine
     yield _write(Buffer.ACC, entry_bits(config, Buffer.ACC)), writes
+    yield _write(Buffer.INP, entry_bits(config, Buffer.INP)), inputs
     yield from _lanes(config, LaneStep.PASS, writes)
     vectors, op = columns[:, COL["opcode"]] == Opcode.VECTOR, columns[:, COL["op"]]
     products = np.where(op == VectorOp.MUL, steps - begun, np.where(op == VectorOp.MAC, steps, 0))
@@ -178,6 +181,11 @@ def _forms(config: Config, columns: Ints) -> Iterator[tuple[Bools, StepPorts, li
     for number, plug_in in enumerate(config.extensions):
         read = [port.buffer for _, port in plug_in.ports.indexed if port.buffer in both]
         yield _of_plug_in(columns, number), plug_in.ports, read
+
+
+def _memories(config: Config, buffer: Buffer) -> int:
+    """The memories of a buffer that a read is of: of inputs two, where steps write them too."""
+    return 1 + int(buffer is Buffer.INP and any(plug_in.writes_inputs for plug_in in config.extensions))
 
 
 def _of_plug_in(columns: Ints, number: int) -> Bools:

@@ -42,6 +42,7 @@ class Buffers:
         self.out = np.zeros((config.out_depth, config.out_entry_bytes), np.uint8)
         self.raw = self.out.reshape(-1).view(np.int32).reshape(config.out_slots, batch * block_out)
         self.states = {state: np.zeros((state.rows, state.elements), _state_dtype(state)) for state in _states(config)}
+        self.inp_entries = self.inp.reshape(config.inp_depth, batch * block_in)
         self.inp_vectors = self.inp.reshape(config.inp_vectors, batch * block_out)
         self.wgt_vectors = self.wgt.reshape(config.wgt_vectors, block_out)
         self._targets: tuple[Array, ...] = (
@@ -138,6 +139,11 @@ class Buffers:
             batch = self.config.batch
             sums = self.offsets[sram * batch : (sram + count) * batch]
             kernels_vnni.sum_entries(area.reshape(count * batch, -1), sums)
+
+    def inputs_changed(self, first: int, last: int) -> None:
+        """Note that steps of an extension have written entries of the input buffer."""
+        if self.tiled:
+            self._retile(_INP, first, last + 1 - first, self.inp[first : last + 1])
 
     # --- STORE
 

@@ -111,6 +111,8 @@ class Engine:
         ports, indices = ports_of(config, row), {"acc": acc, "src": src, "wgt": wgt}
         if ports.old is not OldSum.UNTOUCHED:
             require_below("acc index", acc, config.acc_depth)
+        if ports.writes_inputs:
+            require_below("acc index", acc, min(config.inp_depth, config.acc_depth))
         for name, port in ports.indexed:
             require_below(f"{name} index", indices[name], len(self.buffers.port(port)))
         for held in plug_in.states if plug_in is not None else ():
@@ -137,9 +139,12 @@ class Engine:
         src, wgt = (m.port(port) for port in (plug_in.src, plug_in.wgt))
         columns = [isa_of(self.config).col[f"{plug_in.name}.{field.name}"] for field in plug_in.fields]
         states = [m.state(port) for port in plug_in.states]
+        results = m.inp_entries if plug_in.writes_inputs else m.acc
         extension_kernel(plug_in)(
-            row, uops, src, wgt, row[columns], m.acc, m.scl, m.out, m.raw, self.config.out_bits, *states
+            row, uops, src, wgt, row[columns], results, m.scl, m.out, m.raw, self.config.out_bits, *states
         )
+        if plug_in.writes_inputs:
+            m.inputs_changed(int(row[COL["acc"]]), kernels.extents(row, uops)[0])
 
     def _stage(self, stage: PlugInStage, row: Ints, uops: Ints) -> None:
         m = self.buffers

@@ -40,7 +40,7 @@ _INDEX = {"acc": "row[ACC] + a", "src": "s + uops[u, U_SRC]", "wgt": "w + uops[u
 @lru_cache(maxsize=64)
 def extension_kernel(plug_in: PlugIn) -> Callable[..., None]:
     """The compiled instruction: `run(row, uops, src, wgt, fields, acc, scl, out, raw, bits)`, and
-    then the states in the order of their ports.
+    then the states in the order of their ports. `acc` is what it writes: sums, or inputs.
     """
     return compiled(_HEADER + plug_in.kernel + "\n".join(_loops(plug_in)) + "\n")
 
@@ -48,7 +48,7 @@ def extension_kernel(plug_in: PlugIn) -> Callable[..., None]:
 def _loops(plug_in: PlugIn) -> Iterator[str]:
     states = "".join(f", {_name(port)}" for port in plug_in.states)
     yield f"\n\n@entry_point\ndef run(row, uops, src, wgt, fields, acc, scl, out, raw, bits{states}):"
-    yield "    new = np.zeros(acc.shape[1], np.int32)"
+    yield f"    new = np.zeros(acc.shape[1], np.{'int8' if plug_in.writes_inputs else 'int32'})"
     for port in plug_in.states:
         if port.writes:
             yield f"    {_new(port)} = np.zeros({_name(port)}.shape[1], {_name(port)}.dtype)"
@@ -72,16 +72,17 @@ def _step(plug_in: PlugIn) -> Iterator[str]:
     """The lines of one step."""
     src = f"src[{_INDEX['src']}]" if plug_in.src is not None else "src[0]"
     wgt = f"wgt[{_INDEX['wgt']}]" if plug_in.wgt is not None else "wgt[0]"
-    yield f"sums = acc[{_INDEX['acc']}]" if plug_in.writes_sums else "sums = new"
+    yield f"sums = acc[{_INDEX['acc']}]" if plug_in.has_result else "sums = new"
     yield "begin = row[INIT] != 0 and uops[u, U_FIRST] != 0"
     yield f"step({', '.join(['new', 'sums', src, wgt, 'fields', 'begin', *_arguments(plug_in.states)])})"
     for port in plug_in.states:
         if port.writes:
             yield f"for n in range(len({_new(port)})):"
             yield f"    {_name(port)}[{_row(port)}, n] = {_new(port)}[n]"
-    if plug_in.writes_sums:
+    if plug_in.has_result:
         yield "for n in range(len(new)):"
         yield "    sums[n] = new[n]"
+    if plug_in.writes_sums:
         yield "if row[EMIT] != EMIT_NONE and uops[u, U_LAST] != 0:"
         yield "    send(row, sums, scale, row[OUT] + a, out, raw, bits)"
 

@@ -29,7 +29,7 @@ accessed beats."""
 
 _READERS = (Unit.LOAD, Unit.COMPUTE, Unit.STORE)
 _WRITERS = {
-    Buffer.INP: (Unit.LOAD,),
+    Buffer.INP: (Unit.LOAD,),  # and compute, where results of steps are inputs
     Buffer.WGT: (Unit.LOAD,),
     Buffer.SCL: (Unit.LOAD,),
     Buffer.ACC: (Unit.COMPUTE,),
@@ -148,7 +148,9 @@ def _histories(program: Program, touched: ProgramAccesses) -> dict[tuple[int, Bu
     """The histories of all buffers but the micro-op buffer, and of writable tensors."""
     depths = program.config.depths
     histories: dict[tuple[int, Buffer | None], _History] = {}
-    for buffer, writers in _WRITERS.items():
+    inputs = (Unit.COMPUTE,) if any(plug_in.writes_inputs for plug_in in program.config.extensions) else ()
+    for buffer, units in _WRITERS.items():
+        writers = (*units, *inputs) if buffer is Buffer.INP else units
         readers = {Buffer.OUT: (Unit.STORE,), Buffer.ACC: ()}.get(buffer, (Unit.COMPUTE,))
         histories[-1, buffer] = _History(buffer.name.lower(), depths[buffer], readers, writers)
     for number, places in _in_dram(program, touched).items():

@@ -31,7 +31,7 @@ def _random_instruction(config, rng):
     found = formats[rng.integers(len(formats))]
     plug_in = found.plug_in
     held = [port.index for port in plug_in.states if port.index and port.state.rows > 3 * (REACH - 1)]
-    used = [*(["acc"] if plug_in.writes_sums else []), *(["src"] if plug_in.src else []), *held]
+    used = [*(["acc"] if plug_in.has_result else []), *(["src"] if plug_in.src else []), *held]
     used += ["wgt"] if plug_in.wgt else []
     values = {f"{index}{loop}": int(rng.integers(REACH)) for index in used for loop in ("0", "1")}
     values |= {own.name: _random_value(rng, own) for own in plug_in.fields}

@@ -143,8 +143,9 @@ class Naive:
         extension = self.extensions[r["extension"]]
         output = extension.output
         reduction = output.stage.reduction if output else None
+        inputs = output is not None and extension.scopes[output.name] == "inp"
         for u, off, s, w, scale in self.iterations(r):
-            old = self.acc(r["acc"] + off).astype(np.int32) if output else None
+            old = self.acc(r["acc"] + off).astype(np.int32) if output and not inputs else None
             rows = self.rows_of(extension, {"acc": r["acc"] + off, "src": s, "wgt": w})
             placeholders = extension.behaviour.params[: -len(extension.updates) - (output is not None)]
             operands = {n: self.operand(r, extension, n, old, s, w, rows) for n in placeholders}
@@ -154,6 +155,9 @@ class Naive:
             if output is None:
                 continue
             new = found[output.name]
+            if inputs:
+                self.buffers[Buffer.INP][r["acc"] + off] = pack_elements(new.reshape(-1), self.c.inp_bits)
+                continue
             if reduction is not None and not (r["init"] and u.first):
                 combine = {"sum": np.add, "max": np.maximum, "min": np.minimum}[reduction.reducer.name]
                 new = wrap32(combine(old.astype(np.int64), new))
@@ -166,8 +170,9 @@ class Naive:
     def rows_of(self, extension, indices):
         """The row of each state that is not read whole: at the next index that is free."""
         free = [*([] if extension.output else ["acc"]), "src", "wgt"]
-        scopes = list(extension.scopes.values())
-        taken = {"src"} if "inp" in scopes or scopes.count("acc") > 1 + bool(extension.in_place) else set()
+        outputs = [extension.output.name] if extension.output else []
+        scopes = [scope for name, scope in extension.scopes.items() if name not in outputs]
+        taken = {"src"} if "inp" in scopes or scopes.count("acc") > bool(extension.in_place) else set()
         free = [index for index in free if index not in taken | ({"wgt"} if "wgt" in scopes else set())]
         buffers, rows = extension.behaviour.buffers, {}
         for name, state in extension.scopes.items():

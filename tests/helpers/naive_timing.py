@@ -102,9 +102,12 @@ class Instr:
         reads_source = plug_in.src is not None and plug_in.src.buffer == Buffer.ACC
         ports = (plug_in.old in (OldSum.READ, OldSum.ACCUMULATE)) + reads_source
         datapath_reads = plug_in.old == OldSum.READ or reads_source
+        behind = 0
+        if plug_in.writes_inputs:
+            datapath_reads, behind = plug_in.src is not None and plug_in.src.buffer == Buffer.INP, 4
         for _ in range(self.iterations):
             begun, t = t, t + 1
-            while t - begun < interval or t - begun < ports or (datapath_reads and t - begun <= latency):
+            while t - begun < interval or t - begun < ports or (datapath_reads and t - begun <= latency + behind):
                 t += 1
         return t + latency
 

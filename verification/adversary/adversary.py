@@ -180,7 +180,8 @@ def _ports(plug_in: PlugIn) -> tuple[int, ...]:
         OldSum.ACCUMULATE: machine.SUM_UNLESS_FIRST,
     }
     entries = (1 if port is None else port.entries for port in (plug_in.src, plug_in.wgt))
-    return old[plug_in.old], _port(plug_in.src), _port(plug_in.wgt), *entries
+    result = Buffer.INP if plug_in.writes_inputs else Buffer.ACC
+    return old[plug_in.old], _port(plug_in.src), _port(plug_in.wgt), *entries, result
 
 
 def _port(port: Port | None) -> int:

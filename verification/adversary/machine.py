@@ -31,9 +31,9 @@ P = {name: index for index, name in enumerate(PARAMS)}
 
 _TENSOR_FIELDS = ("base", "beats", "writable", "uops")  # uops: the tensor's first micro-op or -1
 
-PORTS = ("old", "src", "wgt", "src_entries", "wgt_entries")
+PORTS = ("old", "src", "wgt", "src_entries", "wgt_entries", "result")
 """What a plug-in reads: see `NOTHING` and the values below it, by column of an array; and the
-entries of an operand that is not a vector.
+entries of an operand that is not a vector; and the buffer of its results.
 """
 NOTHING, ENTRY, VECTOR, SUM, SUM_UNLESS_FIRST, NO_SUM = range(6)
 """NO_SUM: the plug-in neither reads nor writes an accumulator entry."""
@@ -54,7 +54,7 @@ _P_LATCHED, _P_SEED, _P_LIMIT, _P_MOST = P["latched"], P["seed"], P["limit"], P[
 _INP, _WGT, _SCL, _UOP, _ACC, _OUT = (int(buffer) for buffer in Buffer)
 _LOAD, _STORE, _GEMM, _VECTOR = (int(o) for o in (Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.VECTOR))
 _EXTENSION = int(EXTENSION)
-_OLD_PORT, _SRC_PORT, _WGT_PORT, _SRC_ENTRIES, _WGT_ENTRIES = range(len(PORTS))
+_OLD_PORT, _SRC_PORT, _WGT_PORT, _SRC_ENTRIES, _WGT_ENTRIES, _RESULT = range(len(PORTS))
 _NOTHING, _VECTOR_PORT, _SUM, _SUM_UNLESS_FIRST = NOTHING, VECTOR, SUM, SUM_UNLESS_FIRST
 _NO_SUM, _STAGE_OWNER, _BY_ACC, _BY_SRC, _BY_WGT, _ALL = NO_SUM, STAGE, BY_ACC, BY_SRC, BY_WGT, ALL
 _OWNER, _SPACE, _ROWS, _INDEX, _READS, _WRITES = range(len(HELD))
@@ -232,7 +232,8 @@ def _iterate(row: Ints, item: int, memory: Digests, micro_ops: Ints, params: Int
     s = row[_S] + micro_ops[u, 1] + i * row[_S0] + j * row[_S1]
     w = row[_W] + micro_ops[u, 2] + i * row[_W0] + j * row[_W1]
     sums = row[_OPCODE] != _EXTENSION or ports[row[EXTENSION_COLUMN], _OLD_PORT] != _NO_SUM
-    if sums and a >= params[_P_DEPTH + _ACC]:
+    inputs = row[_OPCODE] == _EXTENSION and ports[row[EXTENSION_COLUMN], _RESULT] == _INP
+    if ((sums or inputs) and a >= params[_P_DEPTH + _ACC]) or (inputs and a >= params[_P_DEPTH + _INP]):
         return False
     starts = row[_INIT] > 0 and micro_ops[u, 3] > 0
     if row[_OPCODE] == _GEMM:
@@ -246,6 +247,8 @@ def _iterate(row: Ints, item: int, memory: Digests, micro_ops: Ints, params: Int
         legal, value = _vector(row, starts, a, s, w, memory, params)
     if not legal:
         return False
+    if inputs:
+        memory[_INP, a] = value
     if not sums:
         return True
     memory[_ACC, a] = value

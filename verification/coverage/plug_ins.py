@@ -96,7 +96,8 @@ def _emits(config: Config, encoding: Format) -> tuple[str, ...]:
 
 def _limits(config: Config, plug_in: PlugIn) -> dict[str, int]:
     """The places that each index in use can have."""
-    limits = {"acc": config.acc_depth} if plug_in.writes_sums else {}
+    inputs = config.inp_depth if plug_in.writes_inputs else config.acc_depth
+    limits = {"acc": min(inputs, config.acc_depth)} if plug_in.has_result else {}
     for index, port in (("src", plug_in.src), ("wgt", plug_in.wgt)):
         if port is not None:
             vectors = config.inp_vectors if port.buffer is Buffer.INP else config.wgt_vectors

@@ -28,7 +28,10 @@ def issue_cycles(declared: DeclaredInstruction, fields: Mapping[str, int], steps
     interval, latency = (_number(text, fields) for text in (extension.interval, extension.latency))
     sources = sum(operand.space is Buffer.ACC for operand in declared.operands)
     into_datapath = sources + (extension.in_place is not None)
-    step = max(interval, into_datapath + bool(declared.reducer), 1 + latency if into_datapath else 1)
+    back = 1 + latency if into_datapath else 1
+    if declared.writes_inputs:
+        back = latency + 5 if any(operand.space is Buffer.INP for operand in declared.operands) else 1
+    step = max(interval, into_datapath + bool(declared.reducer), back)
     return step * steps + latency + contract.ISSUE_DELAY
 
 

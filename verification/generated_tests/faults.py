@@ -37,6 +37,7 @@ from vdla.hardware.isa import (
     encoding,
     rules,
 )
+from vdla.hardware.timing import RESULT_DELAY
 from vdla.simulator.timing import wait_table
 from vdla.support.arrays import Ints
 from vdla.verification.generated_tests import plug_in_changes as changes
@@ -95,7 +96,7 @@ def _without_interlock(plug_in: PlugIn, field: Callable[[str], Any]) -> Any:  # 
 
 
 def _without_conflicts(plug_in: PlugIn, field: Callable[[str], Any]) -> Any:  # noqa: ANN401  as above
-    back = 1 + plug_in.latency.value(field) if plug_in.feeds_back else 1
+    back = 1 if plug_in.rereads is None else RESULT_DELAY[plug_in.rereads] + plug_in.latency.value(field)
     return np.maximum(plug_in.interval.value(field), back)
 
 

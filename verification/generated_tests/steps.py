@@ -94,11 +94,16 @@ class DeclaredInstruction:
     @property
     def writes_sums(self) -> bool:
         """Whether a step computes an accumulator entry."""
-        return self.extension.output is not None
+        return self.extension.output is not None and not self.writes_inputs
+
+    @property
+    def writes_inputs(self) -> bool:
+        """Whether a step computes an entry of the input buffer."""
+        return self.extension.output is not None and self.extension.scopes[self.extension.output.name] == "inp"
 
     def unused(self) -> list[str]:
         """The shared fields that an instruction does not use: they must be 0."""
-        used = self.indexed | ({"acc"} if self.writes_sums else set())
+        used = self.indexed | ({"acc"} if self.extension.output is not None else set())
         result = [f"{index}{loop}" for index in ("acc", "src", "wgt") if index not in used for loop in ("", "0", "1")]
         return result if self.reducer else [*result, "init"]
 
@@ -113,6 +118,8 @@ class DeclaredInstruction:
                 result.read(operand.space, operand.entries(step.places))
             for space, index, _ in self.updates:
                 result.write(space, _only(step.places[index] if index is not None else 0))
+            if self.writes_inputs:
+                result.write(Buffer.INP, _only(step.places["acc"]))
             if self.writes_sums:
                 self._touch_sum(result, fields, step)
         return result
@@ -152,7 +159,7 @@ class DeclaredInstruction:
             for space, index, name in self.updates:
                 contents[space][step.places[index] if index is not None else 0] = results[name].reshape(-1)
             if self.extension.output is not None:
-                self._write_sum(fields, step, results[self.extension.output.name], contents)
+                self._write(fields, step, results[self.extension.output.name], contents)
 
     def _immediates(self) -> list[str]:
         return [name for name, scope in self.extension.scopes.items() if scope == "immediate"]
@@ -165,6 +172,12 @@ class DeclaredInstruction:
         sums = contents[Buffer.ACC][step.places["acc"]]
         old: ir.Array = sums.astype(np.int32).reshape(self.config.batch, self.config.block_out)
         return old
+
+    def _write(self, fields: Fields, step: InterpretedStep, new: ir.Array, contents: Contents) -> None:
+        if self.writes_inputs:
+            contents[Buffer.INP][step.places["acc"]] = new.reshape(-1)
+        else:
+            self._write_sum(fields, step, new, contents)
 
     def _write_sum(self, fields: Fields, step: InterpretedStep, new: ir.Array, contents: Contents) -> None:
         if self.reducer and self._continues(fields, step):

@@ -23,6 +23,7 @@ from vdla.verification.programs.random_extended import (
     own_values,
     reads_old_sum,
     vectors_of,
+    writes_inputs,
     writes_sums,
 )
 from vdla.verification.programs.random_state import Drawn, RandomState
@@ -102,7 +103,7 @@ def random_core(state: RandomState, encoding: Format, most: int = SHORT, quiet: 
     form["init"] = state.one((0, 1)) if draws_init(encoding) else 0
     operation = _operation(state, encoding)
     reads = _reads_sums(encoding, operation) and not form["init"]
-    sums = _sums(state, part, loops, emit, reads) if writes_sums(encoding) else {}
+    sums = _sums(state, part, loops, emit, reads) if writes_sums(encoding) else _inputs(state, part, loops, encoding)
     operands = _operands(state, part, loops, encoding, operation)
     if sums is None or operands is None:
         return None
@@ -186,6 +187,15 @@ def _sums(
     if results is None:
         return fields
     return {**fields, "out": state.below(min(results - int(offsets.max()), _high(state, "out") + 1))}
+
+
+def _inputs(state: RandomState, part: Ints, loops: tuple[int, int], encoding: Format) -> dict[str, int] | None:
+    """The index of results in the input buffer, of an instruction that has it."""
+    if not writes_inputs(encoding):
+        return {}
+    limit = min(state.config.inp_depth, state.config.acc_depth)
+    place = state.place(part[:, ACC], loops, limit, _high(state, "acc0"), None)
+    return None if place is None else {"acc": place[0], "acc0": place[1], "acc1": place[2]}
 
 
 def _moved(offsets: Ints, loops: tuple[int, int], first: int, second: int) -> Ints:

@@ -52,6 +52,11 @@ def reads_old_sum(plug_in: PlugIn) -> bool:
     return plug_in.old in (OldSum.READ, OldSum.ACCUMULATE)
 
 
+def writes_inputs(encoding: Format) -> bool:
+    """Whether a step of the format computes an entry of the input buffer."""
+    return encoding.plug_in is not None and encoding.plug_in.writes_inputs
+
+
 def writes_sums(encoding: Format) -> bool:
     """Whether a step of the format computes an accumulator entry."""
     return encoding.plug_in is None or encoding.plug_in.writes_sums

