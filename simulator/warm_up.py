@@ -5,13 +5,15 @@
     ...                  # compile a program meanwhile
     warming.wait()
 
-Machine code is cached on disk, so only the first run after an installation compiles. A part whose
-process fails is compiled at its first use, which reports the error.
+Machine code is cached on disk, so only the first run after an installation compiles; of several
+processes that need a part one compiles it and the others wait. A part whose process fails is
+compiled at its first use, which reports the error.
 """
 
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -24,9 +26,10 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer, Gemm, Instruction, Load, Operand, Vector, VectorOp, instruction_columns
 from vdla.simulator.function import execute, kernels, kernels_stream, vnni
 from vdla.simulator.timing import event_loop, time_columns
+from vdla.support.cache import CacheError, locked, user_cache
 
-PARTS = ("timing", "function", "vector")
 USUAL = ("timing", "function")
+PARTS = USUAL if vnni.available() else (*USUAL, "vector")  # else one loop has both
 _TIMEOUT_S = 120.0
 
 
@@ -66,6 +69,18 @@ def is_warm(part: str) -> bool:
         return False
 
 
+def prepare(part: str) -> None:
+    """Compile a part that is not on disk, or wait for the process that compiles it."""
+    if is_warm(part):
+        return
+    try:
+        with locked(user_cache("simulator") / part, _TIMEOUT_S):
+            if not is_warm(part):
+                compile_part(part)
+    except (CacheError, OSError):  # no cache folder, or a process that hangs: at the first use
+        return
+
+
 def compile_part(part: str) -> None:
     """Run a minimal program that needs all kernels of a part."""
     config = Config.preset("pynq_z1")
@@ -82,9 +97,15 @@ def compile_part(part: str) -> None:
         execute(config, columns, np.zeros(4096, np.uint8))
 
 
-if __name__ == "__main__":
-    if len(sys.argv) == 1:
-        warm_up(PARTS).wait()
+def prepare_each(parts: Sequence[str]) -> None:
+    """Prepare parts beside each other, in processes that share what this one has imported."""
     gc.disable()  # the compiler frees little before it ends, and its objects are many
-    for name in sys.argv[1:]:
-        compile_part(name)
+    processes = [multiprocessing.get_context("fork").Process(target=prepare, args=(part,)) for part in parts]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+
+
+if __name__ == "__main__":
+    prepare_each(sys.argv[1:] or PARTS)

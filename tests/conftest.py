@@ -73,6 +73,9 @@ def patient_work() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if "PYTEST_XDIST_WORKER" in os.environ:
             patch.setattr(parallel, "PATIENCE_S", 10.0)
+            from vdla.runtime.devices import rtl_build
+
+            patch.setattr(rtl_build, "JOBS", 1)  # one compiler, which reads the headers once
         yield
 
 

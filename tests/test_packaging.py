@@ -79,6 +79,23 @@ def test_modules_and_paths_in_the_makefile_exist() -> None:
     assert tests and all((ROOT / path).exists() for path in tests)
 
 
+def test_what_make_installs_first_has_the_bounds_of_the_project(tmp_path: Path) -> None:
+    recipe = run("make", "-n", f"VENV={tmp_path}/venv", tmp_path / "venv" / ".base-installed")
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    first = re.findall(r'"((?:setuptools|numba)[^"]*)"', recipe)
+    assert [re.split(r"\W", one)[0] for one in first] == ["setuptools", "numba"]
+    assert all(f'"{one}"' in text for one in first)
+
+
+def test_a_new_environment_has_pip_as_a_module_and_as_a_command(tmp_path: Path) -> None:
+    run(sys.executable, ROOT / ".ci" / "new_environment.py", tmp_path / "venv")
+    said = [
+        run(tmp_path / "venv" / "bin" / "python", "-m", "pip", "--version"),
+        run(tmp_path / "venv" / "bin" / "pip", "--version"),
+    ]
+    assert said[0] == said[1] and str(tmp_path / "venv") in said[0]
+
+
 @pytest.mark.parametrize(("variable", "pip_compiles"), [("", "0"), ("1", "1")])
 def test_pip_compiles_bytecode_only_where_python_keeps_none(tmp_path: Path, variable: str, pip_compiles: str) -> None:
     venv = tmp_path / "venv"

@@ -42,6 +42,7 @@ _MESSAGES = _HARNESS / "messages.h"
 _UNIT_BYTES = 2_500_000
 _FIRST_ERRORS = 5  # lines of a failed tool in the message
 _TIMEOUT_S = 1800.0  # for one run of a tool
+JOBS = os.cpu_count() or 1  # compilers beside each other
 
 _VERILATE = (
     "--cc", "--prefix", f"V{TOP}", "--top-module", TOP, "-O3", "--no-timing", "-Wno-fatal", "--output-split", "12000",
@@ -51,6 +52,7 @@ _COMPILE = (
     "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0",
 )  # fmt: skip
 _FAST, _SLOW = ("-Og",), ("-O0",)  # every cycle's code, and the rest; -O1 runs 4 % faster, builds a third longer
+_SLOW_FROM_HERE = '#pragma GCC optimize("O0")'  # in a unit with others: headers are half of a small unit's time
 _LINK = ("-shared", "-Wl,-Bsymbolic", "-pthread")
 
 
@@ -135,7 +137,7 @@ def _harness_sources(activity: bool) -> list[Path]:
 
 def _hash(package: str, tools: Tools, options: BuildOptions, parameters: Sequence[str] = ()) -> str:
     digest = hashlib.sha256()
-    flags = (*options.verilate, *options.compile, *options.link, *_FAST, *_SLOW, *_LINK, *parameters)
+    flags = (*options.verilate, *options.compile, *options.link, *_FAST, *_SLOW, _SLOW_FROM_HERE, *_LINK, *parameters)
     settings = [package, tools.versions, *flags]
     for part in settings:
         digest.update(part.encode() + b"\0")
@@ -241,15 +243,13 @@ class _BuildFolder:
         return path
 
     def compile(self) -> None:
-        """Compile the model, on all processors, and link the library."""
+        """Compile the model, on as many processors as the build may use, and link the library."""
         sources = sorted(self.folder.glob("*.cpp"), key=lambda path: (-path.stat().st_size, path.name))
         slow = [path for path in sources if "__Slow" in path.name]
-        fast = [path for path in sources if path not in slow]
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        units = self._units([path for path in sources if path not in slow], slow)
+        with ThreadPoolExecutor(JOBS) as pool:
             runtime = pool.map(self._runtime_object, self._runtime())
-            units = [self._unit("fast", number, part) for number, part in enumerate(_shares(fast))]
-            units += [self._unit("slow", number, part) for number, part in enumerate(_shares(slow))]
-            objects = [*pool.map(self._object, [*units, _HARNESS / "harness.cpp"]), *runtime]
+            objects = [*pool.map(self._object, units), *runtime]
         target = self.folder / "library.so"
         self._run("g++", [self.tools.compiler, *_LINK, *map(str, objects), "-o", str(target), *self.options.link])
 
@@ -258,10 +258,26 @@ class _BuildFolder:
         names = _RUNTIME_SOURCES + (more if self.options.waves else ())
         return [self.tools.verilator_root / "include" / name for name in names]
 
-    def _unit(self, kind: str, number: int, sources: Sequence[Path]) -> Path:
-        """A file that includes others."""
+    def _units(self, fast: Sequence[Path], slow: Sequence[Path]) -> list[Path]:
+        """What the compiler is run on: the harness goes with the first files that are slow, or with
+        all files of a small model that one processor compiles.
+        """
+        first, *shares = _shares(slow)
+        parts = _shares(fast)
+        if JOBS == 1 and len(parts) == 1:
+            return [self._unit("unit", 0, [*parts[0], _HARNESS / "harness.cpp"], first), *self._slow(shares)]
+        units = [self._unit("fast", number, part) for number, part in enumerate(parts)]
+        return [*units, self._unit("harness", 0, [_HARNESS / "harness.cpp"], first), *self._slow(shares)]
+
+    def _slow(self, shares: Sequence[Sequence[Path]]) -> list[Path]:
+        return [self._unit("slow", number, (), part) for number, part in enumerate(shares)]
+
+    def _unit(self, kind: str, number: int, fast: Sequence[Path], slow: Sequence[Path] = ()) -> Path:
+        """A file that includes others, those of every cycle first."""
+        lines = [f'#include "{path.name}"' for path in fast]
+        lines += [_SLOW_FROM_HERE, *(f'#include "{path.name}"' for path in slow)] if slow else []
         unit = self.folder / f"{kind}{number}.cpp"
-        unit.write_text("".join(f'#include "{source.name}"\n' for source in sources), encoding="utf-8")
+        unit.write_text("\n".join([*lines, ""]), encoding="utf-8")
         return unit
 
     def _runtime_object(self, source: Path) -> Path:
@@ -275,8 +291,7 @@ class _BuildFolder:
         return build_once(self.log.parent / f"{source.stem}-{digest}.o", build)
 
     def _object(self, source: Path) -> Path:
-        level = _SLOW if source.name.startswith("slow") else _FAST
-        return self._compile(source, self.folder / f"{source.stem}.o", (*level, *_defines(self.config)))
+        return self._compile(source, self.folder / f"{source.stem}.o", (*_FAST, *_defines(self.config)))
 
     def _compile(self, source: Path, target: Path, flags: Sequence[str]) -> Path:
         include = self.tools.verilator_root / "include"

@@ -68,11 +68,9 @@ def demo_network(arguments: argparse.Namespace) -> int:
 
 
 def _run_network(config: Config, seed: int) -> _Demo:
-    from vdla.simulator.warm_up import warm_up
+    from vdla.simulator.warm_up import prepare, warm_up
 
-    # On another core, after an installation. This process compiles the timing before that is done:
-    # the compiler of networks times what it may choose.
-    warming = warm_up(("function",))
+    warming = warm_up(("function",))  # on another core, after an installation
     from vdla.compiler.graph.onnx.export import export_model
     from vdla.networks.digits import digits
     from vdla.networks.digits_images import held_out_digits, training_digits
@@ -89,6 +87,7 @@ def _run_network(config: Config, seed: int) -> _Demo:
         in_int8 = _evaluated(quantised.graph, held_out.images)
         show(f"compile for {config.name}, the simulator too after an installation", 2, 5)
         content = export_model(quantised.graph).SerializeToString()
+        prepare("timing")  # the compiler of networks times what it may choose
         model = compile_network(content, config, extents={"batch": 1})
         show("compile the simulator", 3, 5)
         warming.wait()
