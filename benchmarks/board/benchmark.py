@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 
 from vdla.benchmarks.board.clients import clients
+from vdla.benchmarks.board.connection_faults import connection_faults
 from vdla.benchmarks.board.hostile_messages import LONG as MANY_MESSAGES
 from vdla.benchmarks.board.hostile_messages import SHORT as FEW_MESSAGES
 from vdla.benchmarks.board.hostile_messages import hostile_messages
@@ -38,6 +39,7 @@ def run(progress: Progress = silent, seed: int = 0, long: bool = False) -> Bench
         "networks, simulator behind": lambda: _networks("sim", ("resnet18", "digits"), not long, seed),
         "a network, RTL behind": lambda: _networks("rtl", ("digits",), True, seed),
         "clients": lambda: clients(count, runs, seed=seed),
+        "connections that fail": connection_faults,
         "malformed messages": lambda: hostile_messages(MANY_MESSAGES if long else FEW_MESSAGES, seed),
     }
     results = {name: parts[name]() for name in steps(progress, list(parts))}
@@ -47,13 +49,14 @@ def run(progress: Progress = silent, seed: int = 0, long: bool = False) -> Bench
         for figure, value in figures.items()
         if not isinstance(value, dict)
     ]
-    tests, overhead, networks, rtl, crowd, hostile = results.values()
+    tests, overhead, networks, rtl, crowd, causes, hostile = results.values()
     figures = {
         **tests,
         "remote_overhead_ms": overhead["remote_overhead_ms"],
         "remote_wrong": overhead["wrong"],
         "network_equal": min(networks["network_equal"], rtl["network_equal"]),
         **{name: crowd[name] for name in ("wrong", "lost", "duplicated", "leaked_buffers", "hangs")},
+        **causes,
         **{name: hostile[name] for name in ("fuzzed", "crashes", "canary_changed", "canary_read", "memory_unbounded")},
     }
     command = f"vdla bench board{' --long' if long else ''} --seed {seed} --json -"

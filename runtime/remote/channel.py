@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import grpc
 
+from vdla.runtime.devices.board_link import call_failure
 from vdla.runtime.remote.address import Address
+from vdla.runtime.remote.connection_cause import connection_fault
 from vdla.runtime.remote.credentials import CA, CLIENT, CLIENT_KEY, Credentials
 from vdla.runtime.remote.errors import RemoteError
 from vdla.runtime.remote.messages import SERVICE, BoardStatus, StatusRequest, receive, send
@@ -24,6 +27,8 @@ _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),  # clients of one process do not share a connection
     *KEEPALIVE,
 )
+_LOOK_S = 1.0
+"""Seconds without a connection after which its cause is looked for."""
 PERMANENT = (
     grpc.StatusCode.UNAUTHENTICATED,
     grpc.StatusCode.PERMISSION_DENIED,
@@ -37,7 +42,7 @@ class Channel:
 
     def __init__(self, address: Address, credentials: Credentials) -> None:
         credentials.require_safe_client(address)
-        self.address = address
+        self.address, self._credentials = address, credentials
         self._metadata = (("authorization", credentials.authorization.decode()),) if credentials.token else ()
         if credentials.tls is None:
             self._channel = grpc.insecure_channel(address.target, _OPTIONS)
@@ -54,14 +59,19 @@ class Channel:
         return self._channel.unary_stream(f"/{SERVICE}/Session")(frame, metadata=self._metadata)
 
     def wait_ready(self, timeout_s: float) -> None:
-        """RemoteError unless a connection stands within the time."""
-        try:
-            grpc.channel_ready_future(self._channel).result(timeout_s)
-        except grpc.FutureTimeoutError:
-            raise RemoteError(
-                f"{self.address}: server must answer within {timeout_s:g} s, got no connection; "
-                "is it running, with these credentials?"
-            ) from None
+        """Wait for a connection; ConnectionFault where none stands within the time, or none ever
+        will.
+        """
+        ready = grpc.channel_ready_future(self._channel)
+        end = time.monotonic() + timeout_s
+        while True:
+            try:
+                ready.result(min(_LOOK_S, max(0.0, end - time.monotonic())))
+                return
+            except grpc.FutureTimeoutError:
+                fault = connection_fault(self.address, self._credentials)
+                if not fault.cause.may_pass or time.monotonic() >= end:
+                    raise fault from None
 
     def close(self) -> None:
         """End all calls and the connection."""
@@ -70,7 +80,7 @@ class Channel:
 
 def _tls(credentials: Credentials) -> grpc.ChannelCredentials:
     authority = credentials.file(CA)
-    if credentials.token is not None and not (credentials.tls and (credentials.tls / CLIENT).exists()):
+    if not credentials.has_client_certificate:
         return grpc.ssl_channel_credentials(authority)
     return grpc.ssl_channel_credentials(authority, credentials.file(CLIENT_KEY), credentials.file(CLIENT))
 
@@ -80,7 +90,7 @@ def explained(address: Address, error: grpc.RpcError) -> RemoteError:
     code, details = error.code(), error.details() or "no details"
     if code is grpc.StatusCode.UNAUTHENTICATED:
         return RemoteError(f"{address}: {details}")
-    return RemoteError(f"{address}: server must answer, got {code.name.lower()}: {details}")
+    return RemoteError(f"{address}: server must answer, got {call_failure(code.name, details)}")
 
 
 def board_status(address: str, credentials: Credentials | None = None, timeout_s: float = 5.0) -> BoardStatus:

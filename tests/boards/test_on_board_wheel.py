@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import venv
@@ -137,3 +139,13 @@ def test_the_command_writes_the_wheel(tmp_path, capsys):
     assert main(["board", "wheel", "-o", str(tmp_path)]) == 0
     wheel = next(tmp_path.glob("*.whl"))
     assert capsys.readouterr().out == f"wrote {wheel}\n"
+
+
+def test_a_full_disk_leaves_no_wheel(tmp_path, monkeypatch):
+    def full(archive, entry, content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        build_wheel(tmp_path)
+    assert list(tmp_path.iterdir()) == []

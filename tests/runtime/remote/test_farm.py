@@ -52,8 +52,8 @@ def test_work_goes_to_the_least_loaded_board_that_fits(write, caplog):
         assert [record.getMessage() for record in caplog.records] == [
             f"device {path}: skipped board misfit: fingerprint must be {TINY.fingerprint}, "
             f"got {other.fingerprint} (int4)",
-            f"device {path}: skipped board off: pynq://127.0.0.1:9: server must answer within 0.5 s, "
-            "got no connection; is it running, with these credentials?",
+            f"device {path}: skipped board off: pynq://127.0.0.1:9: server must listen on port 9, "
+            "got a refused connection; start it with vdla board serve --listen, or check the port",
         ]
 
 
