@@ -284,7 +284,8 @@ ROOMS: dict[str, str] = {
         "verification.generated_tests benchmarks.harness runtime.studies benchmarks"
     ),
     "commands.board": (
-        "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis commands"
+        "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis charts "
+        "commands"
     ),
     "notebook": (
         "support hardware hardware.program compiler.ir compiler.schedule compiler.operators.vdla compiler.map "

@@ -4,15 +4,11 @@
 from __future__ import annotations
 
 import argparse
-import signal
-import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import fields
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from vdla.commands import OK, CommandError
+from vdla.commands import CommandError
+from vdla.commands.board.signals import serve_until_end
 from vdla.commands.files import make_folder
 from vdla.commands.machine_options import add_machine_arguments, key_and_value, machine
 from vdla.commands.options import add_options, refuse
@@ -34,6 +30,7 @@ def add_remote_arguments(parser: argparse.ArgumentParser) -> None:
             "--device NAME": "the device to serve: sim (default), rtl or pynq",
             "--tls DIR": "certificates, as vdla board certificates writes them",
             "--token-file FILE": "a secret that clients must know",
+            "--page HOST:PORT": "show who uses the device on a page there, to whom reaches it",
             "--limit KEY=VALUE...": "limits of clients, such as sessions=4 run_s=30",
         },
     )
@@ -41,6 +38,7 @@ def add_remote_arguments(parser: argparse.ArgumentParser) -> None:
 
 def serve_device(arguments: argparse.Namespace) -> int:
     """Serve a device of this machine until Ctrl-C or SIGTERM."""
+    from vdla.commands.board.status_page import StatusPage
     from vdla.runtime.remote.credentials import Credentials
     from vdla.runtime.remote.server import RemoteServer
 
@@ -48,22 +46,12 @@ def serve_device(arguments: argparse.Namespace) -> int:
     credentials = Credentials.of(arguments.tls, token_file=arguments.token_file)
     limits = limits_of(arguments.limit)
     server = RemoteServer(name, config, arguments.listen, credentials=credentials, limits=limits)
-    return _serve(server, lambda: f"{name}, {config.name} ({config.fingerprint}), at {server.address}")
-
-
-def _serve(server: AbstractContextManager[Any], greeting: Callable[[], str]) -> int:
-    """Serve until Ctrl-C or SIGTERM."""
-    ended = Event()
-    earlier = signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    try:
-        with server:
-            print(greeting(), flush=True)
-            ended.wait()
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-    finally:
-        signal.signal(signal.SIGTERM, earlier)
-    return OK
+    what = f"{name}, {config.name} ({config.fingerprint}), at {server.address}"
+    if arguments.page is None:
+        return serve_until_end(server, lambda: what)
+    with server:
+        page = StatusPage(lambda: {name: server.status()}, arguments.page)
+        return serve_until_end(page, lambda: f"{what}; status at {page.url}")
 
 
 def limits_of(settings: list[str]) -> Any:  # noqa: ANN401  Limits, which is imported late
@@ -92,6 +80,8 @@ EXAMPLES = """\
 """
 
 _PYNQ_PORT = 7967
+IMAGE_VERSIONS = "Python 3.10 and NumPy 1.21.5"
+"""What PYNQ's images 3.0 and 3.1 have: the least that programs on a board may use."""
 _MEBIBYTE = 1 << 20
 _MOST_MEMORY = 1024  # MiB
 
@@ -114,6 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--memory MIB = 128": "MiB of contiguous memory (default 128)",
+            "--high-memory": "let the contiguous memory lie beyond 4 GiB, on boards with so much DRAM",
             "--overlay DIR": "write the .bit and .hwh for the client to DIR",
         },
     )
@@ -127,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C or SIGTERM."""
     if arguments.listen is not None:
         return serve_device(arguments)
-    refuse("board serve", arguments, ("device", "tls", "token_file", "limit"), "without --listen")
+    refuse("board serve", arguments, ("device", "tls", "token_file", "page", "limit"), "without --listen")
     from vdla.boards.overlay_files import write_overlay
     from vdla.boards.virtual.messages import require_pynq
 
@@ -138,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.overlay:
         make_folder(arguments.overlay)
         print(f"overlay: {write_overlay(board, config, arguments.overlay)}", flush=True)
-    return _serve(served, lambda: _greeting(served, arguments.fabric))
+    return serve_until_end(served, lambda: _greeting(served, arguments.fabric))
 
 
 def _virtual_board(arguments: argparse.Namespace, board: Board, config: Config) -> VirtualBoard:
@@ -155,6 +146,7 @@ def _virtual_board(arguments: argparse.Namespace, board: Board, config: Config) 
         address=arguments.address,
         port=arguments.port,
         memory_bytes=arguments.memory * _MEBIBYTE,
+        high_memory=arguments.high_memory,
     )
 
 
@@ -176,7 +168,10 @@ def _board(name: str | None, config: Config) -> Board:
 
 def _greeting(served: VirtualBoard, fabric: str) -> str:
     """How a client connects."""
-    what = f"virtual {served.board.title}, {served.config.name} on {fabric}, at {served.address}:{served.port}"
+    what = (
+        f"virtual {served.board.title}, {served.config.name} on {fabric}, at {served.address}:{served.port}, "
+        f"as images with {IMAGE_VERSIONS}"
+    )
     if served.port == _PYNQ_PORT:
         return f"{what}; clients: PYNQ_REMOTE_DEVICES={served.address}"
     return f'{what}; clients: RemoteDevice(0, "{served.address}", port={served.port})'
