@@ -65,7 +65,7 @@ def _base(board: Board, *, high_memory: bool) -> int:
     if all(base < HIGH_DRAM_BASE for base, _ in board.memory_regions):
         raise AddressError(
             f"board serve: --high-memory must be of a board with DRAM beyond 2 GiB, got {board.title}; "
-            "try --board zcu104"
+            "try --board kv260"
         )
     return HIGH_DRAM_BASE
 
