@@ -19,6 +19,7 @@ from types import MappingProxyType
 
 import vdla
 from vdla.boards.on_board_modules import PACKAGE, packed, path_of
+from vdla.support.atomic import write_with
 from vdla.support.licence import LICENCE_FILE, licence_text
 
 NAME = "vdla-board"
@@ -58,12 +59,17 @@ def build_wheel(folder: Path, programs: Mapping[str, bytes] = MappingProxyType({
     record = f"{info}/RECORD"
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{stem}-py3-none-any.whl"
+    files = contents | {record: _record(contents, record)}
+    write_with(path, lambda temporary: _write_archive(temporary, files))
+    return path
+
+
+def _write_archive(path: Path, files: Mapping[str, bytes]) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in (contents | {record: _record(contents, record)}).items():
+        for name, content in files.items():
             entry = zipfile.ZipInfo(name, _EPOCH)
             entry.external_attr, entry.compress_type = _MODE, zipfile.ZIP_DEFLATED
             archive.writestr(entry, content)
-    return path
 
 
 def _modules() -> Iterator[tuple[str, bytes]]:

@@ -257,7 +257,7 @@ ROOMS: dict[str, str] = {
         "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.function simulator.stats "
         "simulator.verify simulator.timing simulator simulator.energy runtime.devices runtime.grid runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune networks runtime.diagnosis verification.programs "
-        "verification.generated_tests benchmarks.harness charts runtime.studies runtime.checks boards"
+        "verification.generated_tests benchmarks.harness charts runtime.studies runtime.checks boards runtime.remote"
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
@@ -286,7 +286,8 @@ ROOMS: dict[str, str] = {
         "verification.generated_tests benchmarks.harness runtime.studies benchmarks"
     ),
     "commands.board": (
-        "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis commands"
+        "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis "
+        "charts commands"
     ),
     "commands.on_board": (
         "support hardware hardware.program runtime.devices runtime.executor runtime.diagnosis commands"

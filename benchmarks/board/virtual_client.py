@@ -98,8 +98,13 @@ def _board(preset: str, fabric: str, address: str, pipe: Connection) -> None:
         pipe.poll(None)  # until the parent closes its end or dies
 
 
+def client_environment(address: str) -> None:
+    """Let PYNQ, which this process has not imported yet, use the board at an address."""
+    os.environ["PYNQ_REMOTE_DEVICES"] = address
+
+
 def _client(function: Callable[[str], Row], bitstream: str, address: str, pipe: Connection) -> None:
-    os.environ["PYNQ_REMOTE_DEVICES"] = address  # before pynq is imported
+    client_environment(address)
     try:
         pipe.send(("figures", function(bitstream)))
     except Exception as error:

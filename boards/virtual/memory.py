@@ -22,6 +22,8 @@ BASE_ADDRESS = 0x16800000
 """Where the contiguous memory of PYNQ's image for the Z1 begins."""
 DEFAULT_BYTES = 128 << 20
 """The contiguous memory of PYNQ's images, `cma=128M` on the kernel's command line."""
+LEFT_OVER = 0xA5
+"""The bytes of a new buffer."""
 MOST_BUFFERS = 4096
 
 
@@ -75,7 +77,9 @@ class BoardMemory:
         return tuple(MemoryWindow(b.address, _pages(b.nbytes), b.offset) for b in self.buffers)
 
     def allocate(self, nbytes: int) -> Buffer:
-        """A zeroed buffer: first fit, on a page; MemoryRefusal where there is none."""
+        """A buffer: first fit, on a page; MemoryRefusal where there is none. Its bytes are those of
+        nobody, as a board does not zero what others left.
+        """
         with self._change:
             with self._lock:
                 buffer = self._new(nbytes)
@@ -98,6 +102,7 @@ class BoardMemory:
                 f"contiguous memory: cannot allocate {nbytes} bytes, {max(0, free)} of {len(self.data)} are free; "
                 "free buffers or raise cma= on the kernel's command line"
             )
+        self._allocator.data[offset : offset + _pages(nbytes)] = LEFT_OVER
         self._count += 1
         return Buffer(f"{self._run}-{self._count}", self._base + offset, nbytes, offset)
 

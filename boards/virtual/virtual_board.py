@@ -17,7 +17,7 @@ from threading import Lock, Thread
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from vdla.boards.board import Board
+from vdla.boards.board import HIGH_DRAM_BASE, Board
 from vdla.boards.virtual.active_faults import ActiveFaults
 from vdla.boards.virtual.address_space import AddressSpace
 from vdla.boards.virtual.bitstream import machine_of, preset
@@ -29,7 +29,7 @@ from vdla.boards.virtual.fabrics import build_fabric, prepare_fabric
 from vdla.boards.virtual.faults import Fault, FullMemory, OtherBitstream
 from vdla.boards.virtual.gpio_service import GpioService
 from vdla.boards.virtual.guard import Guard
-from vdla.boards.virtual.memory import DEFAULT_BYTES, BoardMemory
+from vdla.boards.virtual.memory import BASE_ADDRESS, DEFAULT_BYTES, BoardMemory
 from vdla.boards.virtual.messages import messages
 from vdla.boards.virtual.mmio_service import MmioService
 from vdla.boards.virtual.server import PORT, BoardServer, Service
@@ -58,8 +58,23 @@ def _require_local(address: str) -> None:
         )
 
 
+def _base(board: Board, *, high_memory: bool) -> int:
+    """Where the contiguous memory begins."""
+    if not high_memory:
+        return BASE_ADDRESS
+    if all(base < HIGH_DRAM_BASE for base, _ in board.memory_regions):
+        raise AddressError(
+            f"board serve: --high-memory must be of a board with DRAM beyond 2 GiB, got {board.title}; "
+            "try --board kv260"
+        )
+    return HIGH_DRAM_BASE
+
+
 class VirtualBoard:
-    """A board that runs `config`, of any clock, once programmed; `fabric` is `sim` or `rtl`."""
+    """A board that runs `config`, of any clock, once programmed; `fabric` is `sim` or `rtl`.
+
+    With `high_memory`, the contiguous memory lies beyond the first 4 GiB of addresses.
+    """
 
     def __init__(
         self,
@@ -71,6 +86,7 @@ class VirtualBoard:
         address: str = "127.0.0.1",
         port: int = PORT,
         memory_bytes: int = DEFAULT_BYTES,
+        high_memory: bool = False,
     ) -> None:
         self.board, self.config = board, config
         _require_local(address)
@@ -81,7 +97,7 @@ class VirtualBoard:
         self._server_lock = Lock()
         self._closed = False
         self.faults = ActiveFaults()
-        self.memory = BoardMemory(memory_bytes)
+        self.memory = BoardMemory(memory_bytes, _base(board, high_memory=high_memory))
         self.memory.changed = self._map
         self.files = BoardFiles(board, self.memory, self._program)
         self._server = BoardServer(self._services(), Guard(self), address, port)

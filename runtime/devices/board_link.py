@@ -65,10 +65,21 @@ class BoardLink:
         if code not in _LOST:
             return f"{self.where}: the board must {what}, got {code}: {one_line(error)}"
         self.lost = (
-            f"{self.where}: the connection to the board was lost at: {what} ({code}: {one_line(error)}); "
+            f"{self.where}: the connection to the board was lost at: {what} ({call_failure(code, one_line(error))}); "
             "close the device and open it again"
         )
         return self.lost
+
+
+_IN_WORDS = {
+    "CANCELLED": "the call was cut off, since the server was stopped or ended",
+    "DEADLINE_EXCEEDED": "no answer in time, the server is stopped, overloaded or out of reach",
+}
+
+
+def call_failure(code: str, details: str) -> str:
+    """Why a call of gRPC failed: in words, where its code and details say too little."""
+    return _IN_WORDS.get(code, f"{code}: {details}")
 
 
 def _grpc_code(error: Exception) -> str | None:

@@ -29,8 +29,10 @@ _MIB = 1 << 20
 _ROUND = 64 * _MIB
 
 
-def memory_report(board: LoadedOverlay, nbytes: int) -> str:
-    """What the board says of its contiguous memory, and the kernel argument for `nbytes` more."""
+def memory_report(board: LoadedOverlay, nbytes: int, held_bytes: int) -> str:
+    """Who holds the board's contiguous memory, of which this device has `held_bytes`, and how
+    `nbytes` more can be had.
+    """
     try:
         meminfo = board.meminfo()
     except Exception:  # not to describe the failure must not hide it
@@ -38,11 +40,21 @@ def memory_report(board: LoadedOverlay, nbytes: int) -> str:
     total, free = _kib(meminfo, "CmaTotal"), _kib(meminfo, "CmaFree")
     if total is None or free is None:
         return "free tensors, or raise the kernel's contiguous memory (cma=SIZE in bootargs, such as cma=256M)"
+    has = f"the board has {total} KiB, {free} KiB of it free"
+    held = -(-held_bytes // _KIB)
+    others = total - free - held
+    if others > 0 and nbytes <= (total - held) * _KIB:
+        return f"{has}, this device holds {held} KiB; {_OTHERS[board.remote].format(others)}"
     wanted = -(-(total * _KIB + nbytes) // _ROUND) * _ROUND // _MIB
-    return (
-        f"the board has {total} KiB, {free} KiB of it free; "
-        f"free tensors, or start the kernel with cma={wanted}M in its bootargs"
-    )
+    return f"{has}; free tensors, or start the kernel with cma={wanted}M in its bootargs"
+
+
+_OTHERS = {
+    True: "{} KiB are held by other clients, perhaps by killed ones, whose memory the board keeps: "
+    "end those that run, then restart the server of PYNQ.remote on the board",
+    False: "{} KiB are held by other processes on the board: end them, notebooks that are open included",
+}
+"""By whether the board is remote, on the memory of others."""
 
 
 def _kib(meminfo: str, field: str) -> int | None:
@@ -95,13 +107,17 @@ class ContiguousMemory:
         """Whether the board holds anything for this memory."""
         return bool(self._blocks or self._unreleased)
 
+    @property
+    def _held_bytes(self) -> int:
+        return sum(block.nbytes for block in self._blocks.values())
+
     # --- blocks
 
     def allocate(self, nbytes: int) -> int:
         """The physical address of a zeroed block; DeviceError where the board has none."""
         where = self._link.where
         size = require_size(where, nbytes)
-        free = self._limit - sum(block.nbytes for block in self._blocks.values())
+        free = self._limit - self._held_bytes
         if size > free:
             raise DeviceError(
                 f"{where}: cannot allocate {size} bytes of DRAM, {free} of memory_bytes are left; "
@@ -131,7 +147,7 @@ class ContiguousMemory:
                 raise
             raise DeviceError(
                 f"{self._link.where}: cannot allocate {size} bytes of contiguous memory "
-                f"({one_line(error.__cause__ or error)}); {memory_report(self._board, size)}"
+                f"({one_line(error.__cause__ or error)}); {memory_report(self._board, size, self._held_bytes)}"
             ) from error
 
     def _require_reachable(self, address: int, size: int) -> None:

@@ -220,8 +220,16 @@ def _meminfo(device: Any, remote: bool) -> str:  # noqa: ANN401  of PYNQ
     return bytes(device.read_file(_MEMINFO)).decode() if remote else Path(_MEMINFO).read_text(encoding="utf-8")
 
 
+def proxy_variables(environment: Mapping[str, str]) -> list[str]:
+    """The variables that make PYNQ's client, which is gRPC, connect through a proxy for the web."""
+    return [name for name in ("grpc_proxy", "https_proxy", "http_proxy") if environment.get(name)]
+
+
 def _hint(error: Exception) -> str:
     said = one_line(error)
+    proxies = proxy_variables(os.environ)
+    if proxies and "Failed to connect" in said:
+        return f"; gRPC connects through the proxy in {' and '.join(proxies)}: name the board's address in no_proxy"
     if "No Devices Found" in said or "Failed to connect" in said:
         return "; run on a board, or set PYNQ_REMOTE_DEVICES to the address of one before PYNQ is imported"
     if "oot permission" in said:

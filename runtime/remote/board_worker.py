@@ -72,6 +72,11 @@ class FairQueue(Generic[Item]):
                 self._waiting.pop(session, None)
             return removed
 
+    def count_of(self, session: Hashable) -> int:
+        """The waiting items of a session."""
+        with self._changed:
+            return len(self._waiting.get(session, ()))
+
     def close(self) -> None:
         """Wake whoever waits in `take`."""
         with self._changed:
@@ -140,6 +145,11 @@ class BoardWorker:
     def running(self) -> bool:
         """Whether a job is on the device."""
         return self._running is not None
+
+    def runs_for(self, session: Session) -> bool:
+        """Whether a job of this session is on the device."""
+        job = self._running
+        return job is not None and job.session is session
 
     # --- jobs
 

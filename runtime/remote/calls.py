@@ -90,14 +90,6 @@ class Listener(Protocol):
         """End all calls; those in progress have some seconds."""
 
 
-def no_connection(address: Address, timeout_s: float) -> RemoteError:
-    """The error of a server that cannot be reached."""
-    return RemoteError(
-        f"{address}: server must answer within {timeout_s:g} s, got no connection; "
-        "is it running, with these credentials?"
-    )
-
-
 def not_free(address: Address, reason: object = "") -> RemoteError:
     """The error of an address on which nothing can listen."""
     why = f": {reason}" if reason else ""

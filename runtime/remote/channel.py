@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
 
+from vdla.runtime.devices.board_link import call_failure
 from vdla.runtime.remote.address import Address
-from vdla.runtime.remote.calls import SESSION_CALL, CallFailed, no_connection
+from vdla.runtime.remote.calls import SESSION_CALL, CallFailed
+from vdla.runtime.remote.connection_cause import connection_fault
 from vdla.runtime.remote.credentials import CA, CLIENT, CLIENT_KEY, Credentials
 from vdla.runtime.remote.grpc_listener import KEEPALIVE
 from vdla.runtime.remote.messages import SERVICE
@@ -24,6 +27,8 @@ _OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),  # clients of one process do not share a connection
     *KEEPALIVE,
 )
+_LOOK_S = 1.0
+"""Seconds without a connection after which its cause is looked for."""
 _PERMANENT = (
     grpc.StatusCode.UNAUTHENTICATED,
     grpc.StatusCode.PERMISSION_DENIED,
@@ -37,7 +42,7 @@ class Channel:
 
     def __init__(self, address: Address, credentials: Credentials) -> None:
         credentials.require_safe_client(address)
-        self.address = address
+        self.address, self._credentials = address, credentials
         self._metadata = (("authorization", credentials.authorization.decode()),) if credentials.token else ()
         if credentials.tls is None:
             self._channel = grpc.insecure_channel(address.target, _OPTIONS)
@@ -61,11 +66,19 @@ class Channel:
         return GrpcStream(self._channel.unary_stream(f"/{SERVICE}/{SESSION_CALL}")(frame, metadata=self._metadata))
 
     def wait_ready(self, timeout_s: float) -> None:
-        """RemoteError unless a connection stands within the time."""
-        try:
-            grpc.channel_ready_future(self._channel).result(timeout_s)
-        except grpc.FutureTimeoutError:
-            raise no_connection(self.address, timeout_s) from None
+        """Wait for a connection; ConnectionFault where none stands within the time, or none ever
+        will.
+        """
+        ready = grpc.channel_ready_future(self._channel)
+        end = time.monotonic() + timeout_s
+        while True:
+            try:
+                ready.result(min(_LOOK_S, max(0.0, end - time.monotonic())))
+                return
+            except grpc.FutureTimeoutError:
+                fault = connection_fault(self.address, self._credentials)
+                if not fault.cause.may_pass or time.monotonic() >= end:
+                    raise fault from None
 
     def close(self) -> None:
         """End all calls and the connection."""
@@ -94,12 +107,13 @@ class GrpcStream:
 
 def _tls(credentials: Credentials) -> grpc.ChannelCredentials:
     authority = credentials.file(CA)
-    if credentials.has_client_certificate:
-        return grpc.ssl_channel_credentials(authority, credentials.file(CLIENT_KEY), credentials.file(CLIENT))
-    return grpc.ssl_channel_credentials(authority)
+    if not credentials.has_client_certificate:
+        return grpc.ssl_channel_credentials(authority)
+    return grpc.ssl_channel_credentials(authority, credentials.file(CLIENT_KEY), credentials.file(CLIENT))
 
 
 def _failed(error: grpc.RpcError) -> CallFailed:
     code, details = error.code(), error.details() or "no details"
-    name = "" if code is grpc.StatusCode.UNAUTHENTICATED else code.name.lower()
-    return CallFailed(name, details, permanent=code in _PERMANENT)
+    if code is grpc.StatusCode.UNAUTHENTICATED:
+        return CallFailed("", details, permanent=True)
+    return CallFailed("", f"server must answer, got {call_failure(code.name, details)}", permanent=code in _PERMANENT)

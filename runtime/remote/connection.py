@@ -31,6 +31,7 @@ from vdla.runtime.remote.messages import (
     Offer,
     Operation,
     Pending,
+    Reserve,
     Upload,
     Welcome,
     receive,
@@ -230,6 +231,10 @@ class Connection:
         for offset in range(0, len(view), step):
             message = Upload(self.welcome.token, sha256, len(view), offset)
             self._call("Upload", send(message, [view[offset : offset + step]]), Accepted)
+
+    def reserve(self, seconds: float) -> None:
+        """Have the board alone for so many seconds; RemoteError while others use it."""
+        self._call("Reserve", send(Reserve(self.welcome.token, seconds)), Accepted)
 
     def close(self) -> None:
         """End the session; the server releases what it holds."""

@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 
 from vdla.runtime.remote.address import Address
+from vdla.runtime.remote.certificate_life import MAKE, CertificateLife
 from vdla.runtime.remote.errors import RemoteError
 from vdla.support.file_kind import unreadable
 
@@ -45,8 +46,23 @@ class Credentials:
 
     def file(self, name: str) -> bytes:
         """The content of a file of the TLS folder."""
+        return _read(self.path(name))
+
+    def path(self, name: str) -> Path:
+        """The path of a file of the TLS folder."""
         assert self.tls is not None
-        return _read(self.tls / name)
+        return self.tls / name
+
+    @property
+    def has_client_certificate(self) -> bool:
+        """Whether a client shows a certificate: always without a token, else where it has one."""
+        return self.tls is not None and (self.token is None or (self.tls / CLIENT).exists())
+
+    def fault(self, name: str) -> str | None:
+        """Why a certificate of the TLS folder is not valid now, "one that expired on 2026-01-31";
+        None where it is.
+        """
+        return CertificateLife.in_file(self.path(name), self.file(name)).fault
 
     # --- the rules
 
@@ -60,17 +76,19 @@ class Credentials:
             "make certificates with vdla board certificates and pass --tls"
         )
 
+    def require_valid_server(self) -> None:
+        """RemoteError for certificates with which no client would accept a server."""
+        for name in (CA, SERVER) if self.tls is not None else ():
+            fault = self.fault(name)
+            if fault is not None:
+                raise RemoteError(f"server: certificate {self.path(name)} must be valid now, got {fault}; {MAKE}")
+
     def require_safe_client(self, address: Address) -> None:
         """RemoteError where the token would cross a network unencrypted."""
         if self.token is not None and self.tls is None and not address.is_loopback:
             raise RemoteError(
                 f"{address}: tls must be given with a token, which must not be sent unencrypted, got none"
             )
-
-    @property
-    def has_client_certificate(self) -> bool:
-        """Whether a client shows a certificate: always without a token, else where it has one."""
-        return self.tls is not None and (self.token is None or (self.tls / CLIENT).exists())
 
     @property
     def needs_client_certificate(self) -> bool:

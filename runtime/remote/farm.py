@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any
 
 from vdla.hardware.config import Config
@@ -33,6 +35,8 @@ _FIELDS = ("name", "address", "tls", "token_file")
 _MOST_BOARDS = 1024
 STATUS_S = 5.0
 """Seconds that a board of a farm has to answer."""
+_SETTLE_S = 0.25
+"""Seconds that the other boards have once one can be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,34 @@ def farm_status(boards: Sequence[FarmBoard]) -> list[BoardStatus | RemoteError]:
         return list(pool.map(ask, boards))
 
 
+def _answers(
+    boards: Sequence[FarmBoard], settled: Callable[[], bool]
+) -> Iterator[tuple[FarmBoard, BoardStatus | RemoteError]]:
+    """The boards as they answer. Once it is `settled`, those that are silent soon count as such: a
+    stopped board costs nothing where another can be used.
+    """
+    came: SimpleQueue[tuple[FarmBoard, BoardStatus | RemoteError]] = SimpleQueue()
+    for board in boards:  # daemons: nobody waits for the answer of a stopped board
+        Thread(target=_ask, args=(board, came), name=f"status {board.name}", daemon=True).start()
+    silent = {board.name: board for board in boards}
+    while silent:
+        try:
+            board, status = came.get(timeout=_SETTLE_S if settled() else None)
+        except Empty:
+            break
+        del silent[board.name]
+        yield board, status
+    for board in silent.values():
+        yield board, RemoteError(f"{board.address}: server must answer as soon as the others, got no answer yet")
+
+
+def _ask(board: FarmBoard, came: SimpleQueue[tuple[FarmBoard, BoardStatus | RemoteError]]) -> None:
+    try:
+        came.put((board, board.status()))
+    except RemoteError as error:
+        came.put((board, error))
+
+
 def open_farm(
     config: Config,
     path: str,
@@ -121,7 +153,7 @@ def open_farm(
     require_config(f"device {path}", config)
     reasons: dict[str, str] = {}
     usable: list[tuple[tuple[int, float], FarmBoard]] = []
-    for board, status in zip(boards, farm_status(boards), strict=True):
+    for board, status in _answers(boards, settled=lambda: bool(usable)):
         reason = str(status) if isinstance(status, RemoteError) else _misfit(status, config, memory_bytes)
         if reason:
             reasons[board.name] = reason
@@ -155,6 +187,10 @@ def _misfit(status: BoardStatus, config: Config, memory_bytes: int | None) -> st
     """Why a board cannot take the work; empty where it can."""
     if status.fingerprint != config.fingerprint:
         return f"fingerprint must be {config.fingerprint}, got {status.fingerprint} ({status.config})"
+    for client in status.clients:
+        if client.reserved_s:
+            seconds = f"{client.reserved_s:.0f} s"
+            return f"board must not be reserved, got a reservation of {client.client} for another {seconds}"
     if status.sessions >= status.most_sessions:
         return f"sessions must be below {status.most_sessions}, got {status.sessions}"
     free = min(status.session_memory_bytes, status.most_memory_bytes - status.memory_bytes)

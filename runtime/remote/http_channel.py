@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from http import HTTPStatus
 
 from vdla.runtime.remote.address import Address
-from vdla.runtime.remote.calls import SESSION_CALL, CallFailed, no_connection
+from vdla.runtime.remote.calls import SESSION_CALL, CallFailed
+from vdla.runtime.remote.connection_cause import connection_fault
 from vdla.runtime.remote.credentials import Credentials
 from vdla.runtime.remote.http_listener import IDLE_S, LENGTH_BYTES, keep_alive, shut
 from vdla.runtime.remote.messages import SERVICE
@@ -29,7 +30,7 @@ class HttpChannel:
 
     def __init__(self, address: Address, credentials: Credentials) -> None:
         credentials.require_safe_client(address)
-        self.address = address
+        self.address, self._credentials = address, credentials
         self._headers = {"authorization": credentials.authorization.decode()} if credentials.token else {}
         self._context = None if credentials.tls is None else client_context(credentials)
         self._lock, self._closed = threading.Lock(), False
@@ -122,7 +123,7 @@ class HttpChannel:
                 return
             except CallFailed as error:
                 if time.monotonic() > end or error.permanent:
-                    raise no_connection(self.address, timeout_s) from None
+                    raise connection_fault(self.address, self._credentials) from None
             time.sleep(_PAUSE_S)
 
     def close(self) -> None:

@@ -42,6 +42,8 @@ class Limits:
     """Results of one session that it has not acknowledged."""
     run_s: float = 60.0
     """Seconds of a run; then the watchdog ends it."""
+    reserve_s: float = 3600.0
+    """The longest reservation."""
     grace_s: float = 10.0
     """Seconds that a session without a connection is kept."""
 

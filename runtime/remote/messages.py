@@ -7,7 +7,7 @@ Decoding is strict: `receive` refuses a missing field, an unknown field, a wrong
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from vdla.runtime.executor.errors import ArtifactError
@@ -44,6 +44,14 @@ class Welcome:
     memory_bytes: int
     chunk_bytes: int
     grace_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Ask for the board alone: for so many seconds, no other session is opened."""
+
+    session: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +242,24 @@ class StatusRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientStatus:
+    """An open session: who, what it holds, its batches.
+
+    `connected` is 0 while the client is away and its session waits for it. For `reserved_s` seconds
+    more, it has the board alone.
+    """
+
+    number: int
+    client: str
+    connected: int
+    memory_bytes: int
+    blocks: int
+    queued: int
+    running: int
+    reserved_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class BoardStatus:
     """What a server says of itself; memory is that of all sessions."""
 
@@ -256,6 +282,7 @@ class BoardStatus:
     reopened: int
     uptime_s: float
     last_error: str
+    clients: tuple[ClientStatus, ...] = field(default_factory=tuple)
 
 
 def send(message: Any, parts: Iterable[bytes | memoryview] = ()) -> bytes:  # noqa: ANN401  a message above

@@ -14,7 +14,8 @@ from contextlib import closing
 from importlib import import_module
 
 from vdla.runtime.remote.address import Address
-from vdla.runtime.remote.calls import CHANNEL, CallFailed, Calls, has_grpc, no_connection
+from vdla.runtime.remote.calls import CHANNEL, CallFailed, Calls, has_grpc
+from vdla.runtime.remote.connection_cause import connection_fault
 from vdla.runtime.remote.credentials import Credentials
 from vdla.runtime.remote.errors import RemoteError
 from vdla.runtime.remote.http_channel import HttpChannel
@@ -31,7 +32,7 @@ def open_calls(address: Address, credentials: Credentials, timeout_s: float) -> 
     """The calls of a server that answers; RemoteError where none does within the time."""
     credentials.require_safe_client(address)
     end = time.monotonic() + timeout_s
-    speaks_http = _speaks_http(address, credentials, end, timeout_s)
+    speaks_http = _speaks_http(address, credentials, end)
     calls: Calls
     if speaks_http:
         calls = HttpChannel(address, credentials)
@@ -47,7 +48,7 @@ def open_calls(address: Address, credentials: Credentials, timeout_s: float) -> 
     return calls
 
 
-def _speaks_http(address: Address, credentials: Credentials, end: float, timeout_s: float) -> bool:
+def _speaks_http(address: Address, credentials: Credentials, end: float) -> bool:
     """Whether the server speaks HTTP/1.1; waits for one that does not listen yet."""
     while True:
         try:
@@ -55,8 +56,9 @@ def _speaks_http(address: Address, credentials: Credentials, end: float, timeout
         except (TimeoutError, ssl.SSLError):  # it listens; its own carrier says what is wrong
             return not has_grpc()
         except OSError:
-            if time.monotonic() > end:
-                raise no_connection(address, timeout_s) from None
+            fault = connection_fault(address, credentials)
+            if not fault.cause.may_pass or time.monotonic() > end:
+                raise fault from None
         time.sleep(_PAUSE_S)
 
 

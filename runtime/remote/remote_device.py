@@ -7,6 +7,7 @@ a run brings small outputs along with its statistics.
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import socket
 import threading
@@ -55,11 +56,20 @@ _MOST_CONTENTS = 8
 _UPLOADS = 3
 
 
+def _client_name() -> str:
+    """Who holds a session, as the server shows it to others."""
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (KeyError, OSError):  # a user without a name, as in a container
+        return socket.gethostname()
+
+
 class RemoteDevice:
     """A session with the server at `address`; see docs/remote.md.
 
-    `timeout_cycles` limits every run; the server has a limit of its own. `device_s` is the time
-    that the server's device took for the last run.
+    `timeout_cycles` limits every run; the server has a limit of its own. `reserve_s` keeps other
+    clients away for so many seconds. `device_s` is the time that the server's device took for the
+    last run.
     """
 
     def __init__(
@@ -74,6 +84,7 @@ class RemoteDevice:
         token_file: str | PathLike[str] | None = None,
         connect_s: float = 10.0,
         wait_s: float = 600.0,
+        reserve_s: float | None = None,
     ) -> None:
         where = Address.parse(address)
         self.name = str(where)
@@ -84,12 +95,14 @@ class RemoteDevice:
         self.timeout_cycles = None if timeout_cycles is None else int(timeout_cycles)
         self.device_s = 0.0
         self.runs = 0
-        hello = Hello(VERSION, socket.gethostname(), "", None if memory_bytes is None else int(memory_bytes), None)
+        hello = Hello(VERSION, _client_name(), "", None if memory_bytes is None else int(memory_bytes), None)
         self._lock = threading.RLock()
         self._connection: Connection | None = None
         connection = Connection(where, Credentials.of(tls, token, token_file), hello, connect_s, wait_s)
         try:
             self.config = self._configuration(connection, config)
+            if reserve_s is not None:
+                connection.reserve(float(reserve_s))
         except BaseException:
             connection.close()
             raise

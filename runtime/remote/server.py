@@ -55,6 +55,7 @@ class RemoteServer:
         listener = _listener_of(transport)
         address, self._credentials = Address.parse(listen), credentials or Credentials()
         self._credentials.require_safe_server(address)
+        self._credentials.require_valid_server()
         limits = limits or Limits()
         given = dict(options or {})
         self.service = RemoteService(

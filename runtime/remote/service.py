@@ -24,12 +24,14 @@ from vdla.runtime.remote.messages import (
     Batch,
     BoardStatus,
     Cancel,
+    ClientStatus,
     Close,
     Goodbye,
     Hello,
     Lacking,
     Offer,
     Pending,
+    Reserve,
     Run,
     StatusRequest,
     Upload,
@@ -68,6 +70,7 @@ class RemoteService:
             "Upload": self._upload,
             "Cancel": self._cancel,
             "Close": self._close,
+            "Reserve": self._reserve,
             "Status": self._status,
         }
         return {name: partial(_guarded, name.lower(), call) for name, call in kinds.items()}
@@ -226,6 +229,11 @@ class RemoteService:
 
     # --- the rest
 
+    def _reserve(self, frame: bytes) -> bytes:
+        message, _ = receive(Reserve, frame, "reserve")
+        self.sessions.reserve(self.sessions.get(message.session), message.seconds)
+        return send(Accepted())
+
     def _status(self, frame: bytes) -> bytes:
         receive(StatusRequest, frame, "status")
         return send(self.status())
@@ -253,6 +261,19 @@ class RemoteService:
             reopened=worker.reopened,
             uptime_s=time.monotonic() - self._start,
             last_error=worker.last_error,
+            clients=tuple(map(self._client, self.sessions.opened())),
+        )
+
+    def _client(self, session: Session) -> ClientStatus:
+        return ClientStatus(
+            number=session.number,
+            client=session.client,
+            connected=int(session.detached_s is None),
+            memory_bytes=session.used_bytes,
+            blocks=len(session.blocks),
+            queued=self.worker.queue.count_of(session),
+            running=int(self.worker.runs_for(session)),
+            reserved_s=round(session.reserved_s, 1),
         )
 
     def tick(self) -> None:

@@ -51,6 +51,7 @@ class Session:
     detached_s: float | None = None  # the time at which the last connection ended
     closed: bool = False
     lost: str = ""
+    reserved_until_s: float = 0.0
     changed: threading.Event = field(default_factory=threading.Event)
 
     @contextmanager
@@ -66,6 +67,11 @@ class Session:
         finally:
             with self.lock:
                 self.calls -= 1
+
+    @property
+    def reserved_s(self) -> float:
+        """The seconds for which it still has the board alone."""
+        return 0.0 if self.closed else max(0.0, self.reserved_until_s - time.monotonic())
 
     def require_open(self) -> None:
         """RemoteError for a session that has ended."""
@@ -161,6 +167,12 @@ class Sessions:
             raise RemoteError(f"session: memory_bytes must be from 1 to {limit}, got {memory_bytes}")
         token = secrets.token_urlsafe(_TOKEN_BYTES)
         with self._lock:
+            for session in self._by_digest.values():
+                if session.reserved_s:
+                    raise RemoteError(
+                        f"session: board must not be reserved, got a reservation of {session.client} for another "
+                        f"{session.reserved_s:.0f} s; try again then"
+                    )
             if sum(not session.closed for session in self._by_digest.values()) >= self._limits.sessions:
                 raise RemoteError(f"session: at most {self._limits.sessions} clients must be connected, got one more")
             self._opened += 1
@@ -174,6 +186,23 @@ class Sessions:
             )
             self._by_digest[session.digest] = session
         return token, session
+
+    def reserve(self, session: Session, seconds: float) -> None:
+        """Let a session have the board alone; RemoteError while others are open."""
+        most = self._limits.reserve_s
+        if not 0 < seconds <= most:
+            raise RemoteError(
+                f"session: seconds of a reservation must be above 0 and at most {most:g}, got {seconds:g}"
+            )
+        with self._lock:
+            session.require_open()
+            others = [one.client for one in self._by_digest.values() if one is not session and not one.closed]
+            if others:
+                raise RemoteError(
+                    f"session: board must have no other client to be reserved, got {', '.join(sorted(others))}; "
+                    "try again when they have ended"
+                )
+            session.reserved_until_s = time.monotonic() + seconds
 
     def get(self, token: str) -> Session:
         """The session of a token."""
@@ -239,10 +268,14 @@ class Sessions:
         for session in self.all():
             self.end(session)
 
+    def opened(self) -> list[Session]:
+        """The sessions that have not ended, the oldest first."""
+        return sorted((session for session in self.all() if not session.closed), key=lambda session: session.number)
+
     def all(self) -> list[Session]:
         """The sessions that are known."""
         with self._lock:
             return list(self._by_digest.values())
 
     def __len__(self) -> int:
-        return sum(not session.closed for session in self.all())
+        return len(self.opened())

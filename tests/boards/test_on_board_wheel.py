@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 import venv
@@ -156,3 +158,13 @@ def test_the_command_writes_the_wheel(tmp_path, capsys, monkeypatch):
     for one, other in zip(known, expected, strict=True):
         assert one.program.hash == other.program.hash
         assert all((one.outputs[tensor] == array).all() for tensor, array in other.outputs.items())
+
+
+def test_a_full_disk_leaves_no_wheel(tmp_path, monkeypatch):
+    def full(archive, entry, content):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", full)
+    with pytest.raises(OSError, match="No space left on device"):
+        build_wheel(tmp_path)
+    assert list(tmp_path.iterdir()) == []

@@ -42,8 +42,8 @@ def test_status_of_a_farm_says_who_does_not_answer(tmp_path: Path, capsys: Captu
             "uptime", "last",
         ]  # fmt: skip
         assert lines[-1] == (
-            "down: pynq://127.0.0.1:9: server must answer within 5 s, got no connection; "
-            "is it running, with these credentials?"
+            "down: pynq://127.0.0.1:9: server must listen on port 9, got a refused connection; "
+            "start it with vdla board serve --listen, or check the port"
         )
         assert main(["board", "status", str(server.address), "--json"]) == 0
         (status,) = json.loads(capsys.readouterr().out).values()

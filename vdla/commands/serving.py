@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import fields
+from importlib import import_module
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
+
+
+_PAGE = "vdla.commands.board.status_page"
 
 
 def add_credential_arguments(parser: argparse._ActionsContainer) -> None:
@@ -45,7 +49,12 @@ def serve_device(
     server = RemoteServer(
         name, config, arguments.listen, options=options, credentials=credentials, limits=limits, transport=transport
     )
-    return serve_until_ended(server, lambda: f"{name}, {config.name} ({config.fingerprint}), at {server.address}")
+    what = f"{name}, {config.name} ({config.fingerprint}), at {server.address}"
+    if getattr(arguments, "page", None) is None:  # the package for boards has no page
+        return serve_until_ended(server, lambda: what)
+    page = import_module(_PAGE).StatusPage(lambda: {name: server.status()}, arguments.page)
+    with server:
+        return serve_until_ended(page, lambda: f"{what}; status at {page.url}")
 
 
 def serve_until_ended(server: AbstractContextManager[Any], greeting: Callable[[], str]) -> int:

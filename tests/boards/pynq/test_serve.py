@@ -56,7 +56,8 @@ def test_the_command_serves_until_it_is_ended(tmp_path, client, end):
             bitstream = tmp_path / "new" / "folder" / "pynq_z1.bit"
             assert line(process) == f"overlay: {bitstream}"
             assert line(process) == (
-                f"virtual PYNQ-Z1, pynq_z1 on sim, at {address}:7967; clients: PYNQ_REMOTE_DEVICES={address}"
+                f"virtual PYNQ-Z1, pynq_z1 on sim, at {address}:7967, as images with Python 3.10 and NumPy 1.21.5; "
+                f"clients: PYNQ_REMOTE_DEVICES={address}"
             )
             source = f"from pynq import Overlay\nprint(hex(Overlay({str(bitstream)!r}).vdla_0.read(0)))"
             assert client(address, source) == "0x56444c41\n"
@@ -72,7 +73,7 @@ def test_another_port_is_named_to_clients():
         try:
             text = line(process)
             assert text.startswith("virtual ZCU104, tiny on sim, at 127.0.0.1:")
-            assert text.endswith(f'; clients: RemoteDevice(0, "127.0.0.1", port={text.split(":")[1].split(";")[0]})')
+            assert text.endswith(f'; clients: RemoteDevice(0, "127.0.0.1", port={text.split(":")[1].split(",")[0]})')
         finally:
             process.kill()
 

@@ -72,6 +72,7 @@ def flipped(seed: int, starts: int = 1, runs: int = 1) -> bytes:
     faults, memory = ActiveFaults(), BoardMemory(1 << 16)
     memory.allocate(100)
     memory.free(memory.allocate(100).identifier)
+    memory.data[:] = 0
     faults.add(FlippedBit(seed, starts))
     for _ in range(runs):
         faults.start(memory)

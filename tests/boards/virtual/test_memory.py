@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from vdla.boards.board import HIGH_DRAM_BASE
 from vdla.boards.virtual.fabric import FabricError, MemoryWindow
-from vdla.boards.virtual.memory import BASE_ADDRESS, BoardMemory, MemoryRefusal
+from vdla.boards.virtual.memory import BASE_ADDRESS, LEFT_OVER, BoardMemory, MemoryRefusal
 from vdla.boards.virtual.page_map import PageMap
 
 PAGE = 4096
@@ -35,10 +36,20 @@ def test_the_windows_are_whole_pages_and_follow_every_change():
     assert seen == [(MemoryWindow(BASE_ADDRESS, PAGE, 0),), ()]
 
 
-def test_a_buffer_is_zeroed_whatever_was_there_before():
+def test_a_buffer_has_bytes_of_others_as_on_a_board():
     memory = BoardMemory(PAGE)
-    memory.data[:] = 7
-    assert not memory.contents(memory.allocate(PAGE)).any()
+    for _ in range(2):
+        buffer = memory.allocate(PAGE)
+        assert (memory.contents(buffer) == LEFT_OVER).all()
+        memory.contents(buffer)[:] = 7
+        memory.free(buffer.identifier)
+
+
+def test_memory_may_lie_beyond_4_gib():
+    memory = BoardMemory(4 * PAGE, HIGH_DRAM_BASE)
+    first, second = memory.allocate(PAGE), memory.allocate(PAGE)
+    assert (first.address, second.address) == (0x8_0000_0000, 0x8_0000_1000)
+    assert memory.windows()[1] == MemoryWindow(0x8_0000_1000, PAGE, PAGE)
 
 
 def test_a_full_memory_says_how_much_is_free():

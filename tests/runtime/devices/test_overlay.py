@@ -98,6 +98,21 @@ def test_a_bitstream_that_cannot_be_loaded(here, board, error, text):
     assert found == f"device pynq: bitstream tiny.bit must load, got {text}"
 
 
+def test_a_proxy_that_keeps_the_client_from_the_board_is_named(here, board, monkeypatch):
+    def fail(call: str) -> None:
+        if call.startswith("load"):
+            raise RuntimeError("Failed to connect to remote device")
+
+    board.fails = fail
+    monkeypatch.setenv("http_proxy", "http://proxy:3128")
+    monkeypatch.delenv("https_proxy", raising=False)
+    monkeypatch.delenv("grpc_proxy", raising=False)
+    assert message(load_overlay, BoardLink(WHERE), pair(here)) == (
+        "device pynq: bitstream tiny.bit must load, got RuntimeError: Failed to connect to remote device; "
+        "gRPC connects through the proxy in http_proxy: name the board's address in no_proxy"
+    )
+
+
 def test_a_missing_package_is_named(here, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynq", None)
     pair(here)

@@ -390,6 +390,25 @@ def test_an_open_that_fails_holds_nothing(board):
     assert board.buffers == []
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("CANCELLED", "the call was cut off, since the server was stopped or ended"),
+        ("DEADLINE_EXCEEDED", "no answer in time, the server is stopped, overloaded or out of reach"),
+    ],
+)
+def test_a_lost_connection_is_said_in_words(board, code, words):
+    def lost(call: str) -> None:
+        if call == "flush":
+            raise RpcError(code, code)
+
+    device = PynqDevice(TINY)
+    board.fails = lost
+    assert message(run, PROGRAM, INPUTS, device).endswith(f" ({words}); close the device and open it again")
+    board.fails = lambda call: None
+    device.close()
+
+
 # --- allocation -----------------------------------------------------------------------------------
 
 
@@ -404,8 +423,26 @@ def test_a_failed_allocation_says_how_much_there_is_and_how_to_raise_it(board):
         board.fails = full
         assert message(device.allocate, 100 << 20) == (
             "device pynq: cannot allocate 104857600 bytes of contiguous memory "
-            "(BO allocation failed: Cannot allocate memory); the board has 131072 KiB, 512 KiB of it free; "
-            "free tensors, or start the kernel with cma=256M in its bootargs"
+            "(BO allocation failed: Cannot allocate memory); the board has 131072 KiB, 512 KiB of it free, "
+            "this device holds 0 KiB; 130560 KiB are held by other clients, perhaps by killed ones, "
+            "whose memory the board keeps: end those that run, then restart the server of PYNQ.remote on the board"
+        )
+        assert message(device.allocate, 128 << 20 | 1).endswith(
+            "; the board has 131072 KiB, 512 KiB of it free; "
+            "free tensors, or start the kernel with cma=320M in its bootargs"
+        )
+
+
+def test_a_failed_allocation_on_the_board_itself_tells_of_other_processes(board, monkeypatch):
+    from vdla.runtime.devices import overlay
+
+    monkeypatch.setattr(overlay, "_meminfo", lambda device, remote: "CmaTotal: 1024 kB\nCmaFree: 16 kB\n")
+    with PynqDevice(TINY) as device:
+        device.allocate(4096)
+        board.fails = full
+        assert message(device.allocate, 1 << 16).endswith(
+            "; the board has 1024 KiB, 16 KiB of it free, this device holds 4 KiB; "
+            "1004 KiB are held by other processes on the board: end them, notebooks that are open included"
         )
 
 

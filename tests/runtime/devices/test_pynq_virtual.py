@@ -133,7 +133,8 @@ def test_a_full_memory_says_how_much_there_is(with_fault):
     with PynqDevice(TINY, target=with_fault("full-memory=65536")) as device:
         text = message(device.allocate, 1 << 20)
         assert text.startswith("device pynq: cannot allocate 1048576 bytes of contiguous memory (")
-        assert "KiB, 64 KiB of it free; free tensors, or start the kernel with cma=" in text
+        assert "KiB, 64 KiB of it free, this device holds 0 KiB; " in text
+        assert text.endswith("end those that run, then restart the server of PYNQ.remote on the board")
         assert (run(PROGRAM, INPUTS, device).outputs["out"] == EXPECTED).all()
 
 

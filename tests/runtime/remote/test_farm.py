@@ -2,6 +2,7 @@
 """Farms: the file, the choice of a board, the reasons where there is none."""
 
 import logging
+import threading
 from dataclasses import replace
 
 import pytest
@@ -20,6 +21,7 @@ from vdla.runtime.remote.server import RemoteServer
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch):
     monkeypatch.setattr(farm, "STATUS_S", 0.5)
+    monkeypatch.setattr(farm, "_SETTLE_S", 20)
     monkeypatch.setattr(farm.FarmBoard.status, "__defaults__", (0.5,))
 
 
@@ -52,9 +54,41 @@ def test_work_goes_to_the_least_loaded_board_that_fits(write, caplog):
         assert [record.getMessage() for record in caplog.records] == [
             f"device {path}: skipped board misfit: fingerprint must be {TINY.fingerprint}, "
             f"got {other.fingerprint} (int4)",
-            f"device {path}: skipped board off: pynq://127.0.0.1:9: server must answer within 0.5 s, "
-            "got no connection; is it running, with these credentials?",
+            f"device {path}: skipped board off: pynq://127.0.0.1:9: server must listen on port 9, "
+            "got a refused connection; start it with vdla board serve --listen, or check the port",
         ]
+
+
+def test_a_stopped_board_costs_nothing_once_another_has_answered(write, monkeypatch, caplog):
+    """The stopped board answers when the test has ended."""
+    ended, status = threading.Event(), farm.FarmBoard.status
+
+    def slow(board):
+        if board.name == "stopped":
+            ended.wait(20)
+        return status(board)
+
+    monkeypatch.setattr(farm.FarmBoard, "status", slow)
+    monkeypatch.setattr(farm, "_SETTLE_S", 0.01)
+    with serve() as server:
+        path = write(entries(stopped="127.0.0.1:9", free=server.address))
+        with open_device(path, TINY) as device:
+            assert device.name == str(server.address)
+        assert not ended.is_set()
+        ended.set()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"device {path}: skipped board stopped: pynq://127.0.0.1:9: server must answer as soon as the others, "
+        "got no answer yet"
+    ]
+
+
+def test_a_reserved_board_is_skipped(write, caplog):
+    with serve() as reserved, serve() as free:
+        path = write(entries(reserved=reserved.address, free=free.address))
+        with RemoteDevice(TINY, str(reserved.address), reserve_s=600), open_device(path, TINY) as device:
+            assert device.name == str(free.address)
+    (record,) = caplog.records
+    assert "skipped board reserved: board must not be reserved, got a reservation of " in record.getMessage()
 
 
 def test_without_a_board_the_error_has_the_reason_of_each(write):

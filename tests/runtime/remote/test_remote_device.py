@@ -471,7 +471,8 @@ def test_without_a_server_the_error_says_so():
     with pytest.raises(RemoteError) as error:
         RemoteDevice(TINY, "pynq://127.0.0.1:9", connect_s=0.3)
     assert str(error.value) == (
-        "pynq://127.0.0.1:9: server must answer within 0.3 s, got no connection; is it running, with these credentials?"
+        "pynq://127.0.0.1:9: server must listen on port 9, got a refused connection; "
+        "start it with vdla board serve --listen, or check the port"
     )
 
 

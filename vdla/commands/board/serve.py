@@ -26,6 +26,7 @@ def add_remote_arguments(parser: argparse.ArgumentParser) -> None:
         {
             "--listen HOST:PORT": "serve a device of this machine at that address",
             "--device NAME": "the device to serve: sim (default), rtl or pynq",
+            "--page HOST:PORT": "show who uses the device on a page there, to whom reaches it",
         },
     )
     add_credential_arguments(group)
@@ -45,6 +46,8 @@ EXAMPLES = """\
 """
 
 _PYNQ_PORT = 7967
+IMAGE_VERSIONS = "Python 3.10 and NumPy 1.21.5"
+"""What PYNQ's images 3.0 and 3.1 have: the least that programs on a board may use."""
 _MEBIBYTE = 1 << 20
 _MOST_MEMORY = 1024  # MiB
 
@@ -67,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--memory MIB = 128": "MiB of contiguous memory (default 128)",
+            "--high-memory": "let the contiguous memory lie beyond 4 GiB, on boards with so much DRAM",
             "--overlay DIR": "write the .bit and .hwh for the client to DIR",
         },
     )
@@ -80,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until Ctrl-C or SIGTERM."""
     if arguments.listen is not None:
         return serve_device_of(arguments)
-    refuse("board serve", arguments, ("device", "tls", "token_file", "limit"), "without --listen")
+    refuse("board serve", arguments, ("device", "tls", "token_file", "page", "limit"), "without --listen")
     from vdla.boards.overlay_files import write_overlay
     from vdla.boards.virtual.messages import require_pynq
 
@@ -108,6 +112,7 @@ def _virtual_board(arguments: argparse.Namespace, board: Board, config: Config) 
         address=arguments.address,
         port=arguments.port,
         memory_bytes=arguments.memory * _MEBIBYTE,
+        high_memory=arguments.high_memory,
     )
 
 
@@ -129,7 +134,10 @@ def _board(name: str | None, config: Config) -> Board:
 
 def _greeting(served: VirtualBoard, fabric: str) -> str:
     """How a client connects."""
-    what = f"virtual {served.board.title}, {served.config.name} on {fabric}, at {served.address}:{served.port}"
+    what = (
+        f"virtual {served.board.title}, {served.config.name} on {fabric}, at {served.address}:{served.port}, "
+        f"as images with {IMAGE_VERSIONS}"
+    )
     if served.port == _PYNQ_PORT:
         return f"{what}; clients: PYNQ_REMOTE_DEVICES={served.address}"
     return f'{what}; clients: RemoteDevice(0, "{served.address}", port={served.port})'
