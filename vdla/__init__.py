@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vdla.compiler.tensorize import Intrinsic
     from vdla.compiler.tune import Knobs
     from vdla.hardware.array_port import ArrayPort, array_port
+    from vdla.hardware.asm import assemble, disassemble
     from vdla.hardware.config import Buffer, Config, Dram
     from vdla.hardware.program import Program, ProgramTensor
     from vdla.runtime.checks.datapath_check import check_datapath
@@ -74,6 +75,7 @@ __all__ = [
     "Target",
     "applications",
     "array_port",
+    "assemble",
     "bank_conflicts",
     "certify",
     "check_datapath",
@@ -84,6 +86,7 @@ __all__ = [
     "default_schedule",
     "definitions",
     "devices",
+    "disassemble",
     "estimate_energy",
     "evaluate",
     "evaluate_network",
@@ -140,6 +143,8 @@ _HOMES = {
     "State": "vdla.compiler.extensions",
     "Target": "vdla.compiler.target",
     "applications": "vdla.compiler.map",
+    "assemble": "vdla.hardware.asm",
+    "disassemble": "vdla.hardware.asm",
     "array_port": "vdla.hardware.array_port",
     "bank_conflicts": "vdla.runtime.grid.bank_conflicts",
     "certify": "vdla.compiler.certificates.certify",

@@ -8,6 +8,7 @@ little-endian. A connection has a thread; the number of connections is limited a
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 import socketserver
@@ -241,12 +242,14 @@ class _ClientWatch:
     def __init__(self, connection: socket.socket) -> None:
         self._lock, self._gone = threading.Lock(), False
         self._callbacks: list[Callable[[], None]] = []
-        self._poll = select.poll()
-        self._poll.register(connection.fileno(), select.POLLIN | select.POLLHUP | select.POLLERR)
+        self._descriptor = os.dup(connection.fileno())  # the number of a closed one may be given again
         threading.Thread(target=self._wait, name="watch", daemon=True).start()
 
     def _wait(self) -> None:
-        self._poll.poll()
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLIN | select.POLLHUP | select.POLLERR)
+        poll.poll()
+        os.close(self._descriptor)
         with self._lock:
             self._gone = True
         for callback in self._callbacks:
