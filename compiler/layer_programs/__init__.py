@@ -7,6 +7,7 @@ builder.add([Load(Buffer.INP, x_size=8)], tensor="data", signals=["compute"])
 """
 
 from vdla.compiler.layer_programs.layer_program import LayerProgram, ProgramBuilder
+from vdla.compiler.layer_programs.through_stage import through_stage
 from vdla.compiler.layer_programs.written import WrittenProgram, written_programs
 
-__all__ = ["LayerProgram", "ProgramBuilder", "WrittenProgram", "written_programs"]
+__all__ = ["LayerProgram", "ProgramBuilder", "WrittenProgram", "through_stage", "written_programs"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Depthwise convolution of 3x3, a pixel a cycle, by the array: two rows lie in a line buffer."""
+"""Depthwise convolution, nine taps a cycle, by the array: two rows lie in a line buffer."""
 
 import vdla
 from vdla import te
@@ -35,18 +35,18 @@ def declare(config):
         held = te.select(top[0] > 0, zero, above[te.minimum(r, 1), b, o])
         return te.select(r < 2, held, x[b, o])
 
+    r, c = te.reduce_axis(3, "r"), te.reduce_axis(3, "c")
+
     def total(b, o):
-        nine = [(r, c, left_columns[r, c, b, o]) for r in range(3) for c in range(2)]
-        nine += [(r, 2, column(te.const(r, "int32"), b, o)) for r in range(3)]
-        first, *others = [wide(value) * wide(w[3 * r + c, o]) for r, c, value in nine]
-        return sum(others, first)
+        value = te.select(c < 2, left_columns[r, te.minimum(c, 1), b, o], column(r, b, o))
+        return te.sum(wide(value) * wide(w[3 * r + c, o]), axis=[r, c])
 
     def moved(r, c, b, o):
         return te.select(c < 1, left_columns[r, 1, b, o], column(r, b, o))
 
     step = vdla.Extension(
         name="dw",
-        doc="Takes a pixel of each lane, and sums the products of the nine that end with it.",
+        doc="Takes a pixel of each lane, and adds the products of the nine that end with it.",
         output=te.compute(pixel, total, "acc"),
         scopes={"x": "inp", "w": taps, "above": line, "left": window, "top": "immediate", "acc": "acc"},
         updates={

@@ -16,9 +16,11 @@ from vdla.compiler import templates
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, template_call
 from vdla.compiler.graph.machine.packing import Broadcast, Channels, PackedLayout
-from vdla.compiler.operators.vdla import Operator, TemplateError
+from vdla.compiler.layer_programs import through_stage
+from vdla.compiler.operators.vdla import Operator, TemplateError, WrittenOperator
 from vdla.compiler.operators.vdla.roles import SECOND, TABLE
 from vdla.compiler.templates.channel_sections import best_sections
+from vdla.compiler.tensorize import IntrinsicError
 
 Template = Callable[..., Operator]
 
@@ -130,6 +132,8 @@ def looked_up(call: OperatorCall, table: Array) -> OperatorCall | None:
     None where its program would read or write other layouts.
     """
     operator = call.operator
+    if isinstance(operator, WrittenOperator):
+        return _written_looked_up(call, operator, table)
     if not isinstance(operator, Operator) or operator.origin is None:
         return None
     try:
@@ -143,6 +147,19 @@ def looked_up(call: OperatorCall, table: Array) -> OperatorCall | None:
         return None
     constants = {**call.constants, TABLE: table.reshape(buffers[TABLE].dims)}
     return replace(call, operator=combined, constants=constants)
+
+
+def _written_looked_up(call: OperatorCall, operator: WrittenOperator, table: Array) -> OperatorCall | None:
+    """The call of a program that has no template, whose results are looked up."""
+    if operator.config.stage is None:
+        return None
+    try:
+        program = through_stage(operator.program)
+    except IntrinsicError:
+        return None
+    (dims,) = (tensor.shape for tensor in program.tensors if tensor.name == TABLE)
+    combined = replace(operator, program=program, cycles=operator.cycles + table.size)
+    return replace(call, operator=combined, constants={**call.constants, TABLE: table.reshape(dims)})
 
 
 def _operand(at: MachineNode, name: str, result: PackedLayout) -> PackedLayout:

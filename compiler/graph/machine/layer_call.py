@@ -137,7 +137,8 @@ def with_results(program: Program, results: tuple[int, int, int]) -> Program:
 class LayerCall:
     """A program of a layer, which needs the cycles that make it an `OperatorCall`.
 
-    `place` is the line of the extension's declaration.
+    `place` is the line of the extension's declaration. A program that is not `exact` may read
+    anything in place of channels that its activation lacks.
     """
 
     layer: NodeLayer
@@ -145,6 +146,7 @@ class LayerCall:
     label: str
     extensions: tuple[str, ...]
     place: str
+    exact: bool = False
 
     @cached_property
     def program(self) -> Program:
@@ -168,7 +170,7 @@ class LayerCall:
         value, at = self.layer.at.node.inputs[0], self.layer.at
         plain = at.activation(value, self.layer.channels)
         packed = (tensor for tensor in self.given.packing if _source(tensor).name == "data")
-        return {tensor.name: (value, input_layout(tensor, plain)) for tensor in packed}
+        return {tensor.name: (value, input_layout(tensor, plain, self.exact)) for tensor in packed}
 
     @cached_property
     def constants(self) -> dict[str, Array]:
@@ -181,7 +183,8 @@ class LayerCall:
         """Decline unless results lie as those of templates do."""
         places = gather(self.given.unpacking, np.arange(prod(self.given.result.shape)).reshape(self.given.result.shape))
         result = self.layer.result
-        if prod(result.packed_shape) != places.size or not np.array_equal(places.ravel(), result.places.ravel()):
+        same = prod(result.packed_shape) == prod(self.given.result.shape)
+        if not same or not np.array_equal(places.ravel(), result.places.ravel()):
             got = f"{list(self.given.result.shape)} for {list(result.packed_shape)}"
             decline(f"have results in whole blocks of channels, as templates do, got {got} of {self.label}")
 
@@ -197,14 +200,19 @@ class LayerCall:
         return OperatorCall(operator, self.inputs, self.constants, self.layer.result)
 
 
-def input_layout(packed: te.Tensor, plain: PackedLayout) -> PackedLayout | GatheredLayout:
-    """The layout of the elements of `packed`: one in blocks if there is one, else gathered."""
+def input_layout(packed: te.Tensor, plain: PackedLayout, exact: bool = True) -> PackedLayout | GatheredLayout:
+    """The layout of the elements of `packed`: one in blocks if there is one, else gathered.
+
+    Unless the layout is `exact`, constants may lie where blocks of channels have gaps, which hold
+    anything.
+    """
     shape = _source(packed).shape
     size = prod(shape)
     first, second = (gather(packed, np.arange(begin, begin + size).reshape(shape)) for begin in (0, size))
     inside = second - first == size
     for layout in _blocked(plain):
-        same = prod(layout.packed_shape) == first.size == size and inside.all()
+        whole = inside.all() or (not exact and np.count_nonzero(inside) == size)
+        same = whole and prod(layout.packed_shape) == first.size
         if same and np.array_equal(first.ravel()[layout.places.ravel()], np.arange(size)):
             return layout
     index = np.where(inside, first, -1)

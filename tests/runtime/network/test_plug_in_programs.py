@@ -11,11 +11,12 @@ import pytest
 
 from vdla.compiler.extensions import ExtensionError, extend
 from vdla.hardware.config import Config
-from vdla.networks.mobilenet import mobilenet_v1
+from vdla.networks.mobilenet import mobilenet_v1, mobilenet_v3
 from vdla.runtime.executor.model import Model
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.plug_in_choice import PlugInChoice
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 DEPTHWISE = Path(__file__).parents[3] / "examples" / "depthwise" / "depthwise.py"
 DATA = np.random.default_rng(0).standard_normal((3, 1, 3, 48, 48)).astype(np.float32)
 
@@ -52,6 +53,24 @@ def test_layers_are_run_by_an_extension_in_fewer_cycles(preset: str, batch: int,
             wanted = before.run({"image": image}).outputs["logits"]
             for model in (after, loaded):
                 np.testing.assert_array_equal(model.run({"image": image}).outputs["logits"], wanted)
+
+
+@pytest.mark.slow
+def test_results_of_an_extension_are_looked_up_on_their_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of 3x3 and 5x5, channels that fill no whole block, hard-swish behind the layer."""
+    monkeypatch.setattr(PlugInChoice, "_require_faster", lambda *_: None)
+    model = mobilenet_v3(image=32, depth=8, classes=10)
+    data = np.random.default_rng(0).standard_normal((2, 1, 3, 32, 32)).astype(np.float32)
+    plain = Config.preset("pynq_z1")
+    machines = plain, extend(plain, EXAMPLES / "look_up_table" / "lut.py", DEPTHWISE)
+    outputs = []
+    for machine in machines:
+        made = compile_network(model, machine, calibration=[{"image": data[0]}], method="minmax")
+        with made:
+            outputs.append([made.run({"image": image}).outputs["logits"] for image in data])
+    np.testing.assert_array_equal(*outputs)
+    assert {f"block{index}.depthwise" for index in range(8)} <= set(extensions_of(made))
+    assert len(made.artifact.programs) == 1
 
 
 def changed(folder: Path, old: str, new: str) -> Path:

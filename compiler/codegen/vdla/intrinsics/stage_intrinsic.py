@@ -24,7 +24,7 @@ from vdla.compiler.te import Stage
 from vdla.compiler.te.expr import axis_name, merge_unique
 from vdla.compiler.tensorize import Intrinsic, IntrinsicError
 from vdla.hardware.config import Config
-from vdla.hardware.isa import MicroOp, isa_of
+from vdla.hardware.isa import Instruction, MicroOp, isa_of
 
 
 def stage_intrinsic(config: Config) -> Intrinsic:
@@ -54,6 +54,23 @@ def stage_intrinsic(config: Config) -> Intrinsic:
         scopes={**plain.scopes, **dict.fromkeys(loaders, "wgt")},
         stage_loads=loads,
     )
+
+
+def state_copy(config: Config) -> tuple[State, Instruction]:
+    """The only state of a machine's stage, and the instruction that copies all its rows from the
+    start of the weight buffer.
+
+    Raises:
+        IntrinsicError: the stage has another number of states, or nothing copies it.
+        ExtensionError: its extension is not loaded.
+    """
+    assert config.stage is not None, "asked of machines with a stage"
+    unit = unit_with_stage(config, config.stage)
+    assert unit.stage is not None, "a unit with this stage"
+    states = list(_states(unit.stage).values())
+    if len(states) != 1:
+        raise IntrinsicError(f"stage {unit.name}: it must have one state to be loaded alone, got {len(states)}")
+    return states[0], _copy_of_rows(config, _loader(unit, states[0]), states[0])
 
 
 def _states(stage: EmitStage) -> dict[str, State]:
@@ -115,11 +132,16 @@ def _copies(extension: Extension, state: State) -> bool:
 
 def _load(nest: TensorizedNest, loader: Extension, state: State, access: EntryAccess) -> MacroOp:
     """The operation that copies all rows from a tile."""
-    load_format = isa_of(nest.config).format_named(loader.name)
-    if load_format is None or load_format.plug_in is None or not isinstance(access.place, BufferTile):
+    copy = _copy_of_rows(nest.config, loader, state)
+    assert isinstance(access.place, BufferTile), "operands of an epilogue are on the chip"
+    return MacroOp(copy, {"wgt": (access.place, access.base * state.rows)}, (MicroOp(),), None, nest.source)
+
+
+def _copy_of_rows(config: Config, loader: Extension, state: State) -> Instruction:
+    """The instruction that copies all rows."""
+    load_format = isa_of(config).format_named(loader.name)
+    if load_format is None or load_format.plug_in is None:
         raise LoweringError(f"extension {loader.name}: machine must have it, got none; extend it first")
     (port,) = load_format.plug_in.states
     steps: dict[str, Any] = {"loop0": state.rows, "wgt0": 1} | ({f"{port.index}0": 1} if port.index else {})
-    return MacroOp(
-        load_format.cls(**steps), {"wgt": (access.place, access.base * state.rows)}, (MicroOp(),), None, nest.source
-    )
+    return load_format.cls(**steps)
