@@ -23,18 +23,20 @@ DENIED = "token must be that of the server, got another or none"
 class CallFailed(Exception):
     """A call without an answer; one that is `permanent` fails however often it is made.
 
-    `code` says what kind of failure it is, "" where `details` are a whole sentence.
+    `code` says what kind of failure it is, "" where `details` are a whole sentence; `words` are both
+    in other words.
     """
 
-    def __init__(self, code: str, details: str, *, permanent: bool = False) -> None:
+    def __init__(self, code: str, details: str, *, permanent: bool = False, words: str = "") -> None:
         super().__init__(details)
         self.code, self.details, self.permanent = code, details, permanent
+        self.words = words or f"{code}: {details}"
 
     def explained(self, address: Address) -> RemoteError:
         """The failure as an error of VDLA."""
         if not self.code:
             return RemoteError(f"{address}: {self.details}")
-        return RemoteError(f"{address}: server must answer, got {self.code}: {self.details}")
+        return RemoteError(f"{address}: server must answer, got {self.words}")
 
 
 class AnswerStream(Protocol):

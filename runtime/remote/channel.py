@@ -116,4 +116,5 @@ def _failed(error: grpc.RpcError) -> CallFailed:
     code, details = error.code(), error.details() or "no details"
     if code is grpc.StatusCode.UNAUTHENTICATED:
         return CallFailed("", details, permanent=True)
-    return CallFailed("", f"server must answer, got {call_failure(code.name, details)}", permanent=code in _PERMANENT)
+    words = call_failure(code.name, details)
+    return CallFailed(code.name.lower(), details, permanent=code in _PERMANENT, words=words)
