@@ -23,8 +23,8 @@ DENIED = "token must be that of the server, got another or none"
 class CallFailed(Exception):
     """A call without an answer; one that is `permanent` fails however often it is made.
 
-    `code` says what kind of failure it is, "" where `details` are a whole sentence; `words` are both
-    in other words.
+    `code` says what kind of failure it is, "" where `details` are a whole sentence; `words` say
+    both.
     """
 
     def __init__(self, code: str, details: str, *, permanent: bool = False, words: str = "") -> None:
