@@ -28,7 +28,7 @@ PAGES = (
     "extension-sad.md", "wider-block.md", "extension-softmax.md", "extension-lut.md", "extension-depthwise.md",
     "grid-primitives.md", "extension-xnor.md", "extension-hard_swish.md", "extension-max_pool.md",
     "extension-rms_norm.md", "energy.md", "certificates.md", "extension-sparse.md", "extension-argmax.md",
-    "extension-block_floating.md", "extension-bit_serial.md", "extension-inputs.md", "extension-limits.md",
+    "extension-block_floating.md", "extension-bit_serial.md", "results-as-inputs.md", "instruction-limits.md",
 )  # fmt: skip
 
 

@@ -22,9 +22,10 @@ HOME = ("compiler/graph/operators", "runtime/numpy_operators")
 REWRITES = ("compiler/graph/onnx", "compiler/graph/passes/tabular.py", "compiler/graph/tflite")
 # Patterns of one operator: bounds of quantised results, neutral elements, biases that an Add adds.
 PATTERNS = {
-    "compiler/graph/integer/result.py": {"Clip", "Relu"},
+    "compiler/graph/integer/result.py": {"Add", "Clip", "Div", "Mul", "Relu", "Round", "Sub"},
     "compiler/graph/passes/batch_norm.py": {"Add", "Div", "Mul", "Sub"},
     "compiler/graph/passes/expansion.py": {"Cast"},
+    "compiler/graph/passes/plain_layers.py": {"Max", "Relu"},
     "compiler/graph/passes/simplify.py": {
         "Cast",
         "CastLike",

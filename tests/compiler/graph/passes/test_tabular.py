@@ -191,7 +191,7 @@ def test_tree_ensembles_of_opset_5_equal_the_function_of_numpy(dtype, extents):
     assert in_numpy(network) == (["vdla.TreeLeaves", "Gather", "ReduceSum"] if "n" in extents else [])
 
 
-def test_a_tree_without_end_stays_a_function_of_numpy():
+def test_a_tree_without_end_is_refused():
     attributes = {
         "n_targets": 1,
         **{f"nodes_{k}": [0, 0] for k in ("treeids", "featureids")},
@@ -206,8 +206,11 @@ def test_a_tree_without_end_stays_a_function_of_numpy():
         "target_weights": [1.0],
     }
     x = np.ones((2, 1), np.float32)
-    network = vdla.compile(model("TreeEnsembleRegressor", attributes, [x]), "host")
-    assert in_numpy(network) == [f"{ML}.TreeEnsembleRegressor"]
+    with pytest.raises(vdla.Error) as caught:
+        vdla.compile(model("TreeEnsembleRegressor", attributes, [x]), "host")
+    assert str(caught.value) == (
+        f"g: {ML}.TreeEnsembleRegressor y0: branches must not lead back, got node 0 of tree 0 after itself"
+    )
 
 
 # --- linear models, support vector machines, features ---------------------------------------------
