@@ -21,6 +21,7 @@ from vdla.boards.virtual.stream_run import run_stream
 from vdla.hardware.config import Config
 from vdla.hardware.generate.build_hash import build_hash
 from vdla.runtime.devices import pynq_device
+from vdla.runtime.devices.board_clock import BoardClock
 from vdla.runtime.devices.overlay import LoadedOverlay
 from vdla.runtime.devices.pynq_device import PynqDevice
 
@@ -82,7 +83,7 @@ class SharedBoard:
         port = SharedPort(self, client)
         return LoadedOverlay(
             mmio=port, allocate=port.allocate, parameters={}, remote=False, interrupt=None,
-            meminfo=lambda: "", await_board=lambda: None,
+            meminfo=lambda: "", await_board=lambda: None, clock=BoardClock("pynq", None),
         )  # fmt: skip
 
 

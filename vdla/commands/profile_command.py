@@ -31,7 +31,7 @@ EXAMPLES = """\
   vdla profile model.vdla                      on random inputs
   vdla profile model.vdla --input x.npy --html profile.html
   vdla profile model.vdla --trace trace.json   for ui.perfetto.dev
-  vdla profile model.vdla --energy 45nm --accelergy net.yaml    energy, estimated
+  vdla profile model.vdla --energy 45nm --accelergy net.yaml
 """
 
 
