@@ -84,8 +84,8 @@ def test_another_port_is_named_to_clients():
         (("--fault", "slow=x"), "vdla: fault slow: value must be an integer from 0 to 1073741824, got x"),
         (("--fabric", "fpga"), "vdla: fabric: name must be one of sim, rtl, got fpga"),
         (("--memory", "4096"), "vdla: board serve: --memory must be at most 1024 MiB, got 4096"),
-        (("--preset", "tiny"), "vdla: board serve: --board must be one of kv260, pynq_z1, pynq_z2, ultra96_v2, zcu104 "
-                               "for tiny, which none of them has as a preset, got none"),
+        (("--preset", "tiny"), "vdla: board serve: --board must be one of aup_zu3, kr260, kv260, pynq_z1, pynq_z2, "
+                               "ultra96_v2, zcu104, zybo_z7_20 for tiny, which none of them has as a preset, got none"),
         (("--address", "0.0.0.0"), "vdla: board serve: address must be a loopback address or unix:PATH, since "
                                    "PYNQ.remote has no passwords, got 0.0.0.0 (from another host, use ssh -L)"),
         (("--fault", "other-bitstream=z"), "vdla: fabric: preset must be one of "),

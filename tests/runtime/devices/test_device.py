@@ -61,7 +61,7 @@ def product():
 def test_a_device_implements_the_protocol(device):
     assert isinstance(device, Device)
     assert device.name in DEVICES or device.name.startswith(REMOTE)
-    assert device.config == TINY
+    assert replace(device.config, clock_mhz=TINY.clock_mhz) == TINY  # a board has a clock of its own
 
 
 def test_memory_is_zeroed_aligned_and_keeps_writes(device):
