@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums that become the inputs of the next product, without leaving the chip."""
 
 import vdla

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, make_dataclass
 from functools import cached_property, lru_cache
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -149,9 +150,17 @@ def _plain_format(opcode: Opcode, slots: tuple[Slot, ...]) -> Format:
     return Format(int(opcode), opcode.name, CLASSES[opcode], slots, tuple(COL[slot.field.name] for slot in slots))
 
 
-@lru_cache(maxsize=256)
+_made_classes: WeakValueDictionary[PlugIn, type[Extended]] = WeakValueDictionary()
+"""The classes that are in use: an instruction belongs to its plug-in by its class."""
+
+
 def instruction_class(plug_in: PlugIn) -> type[Extended]:
     """The class of a plug-in's instructions, a frozen dataclass with the defaults of GEMM."""
+    known = _made_classes.get(plug_in)
+    return _made_classes.setdefault(plug_in, _new_class(plug_in)) if known is None else known
+
+
+def _new_class(plug_in: PlugIn) -> type[Extended]:
     fields = plug_in_fields(plug_in)
     plain = {name: default.default for name, default in CLASSES[Opcode.GEMM].__dataclass_fields__.items()}
     members: list[Any] = [(field.name, int, plain.get(field.name, 0)) for field in fields]

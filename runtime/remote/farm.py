@@ -170,7 +170,7 @@ def open_farm(
             continue
         _note(path, reasons)
         return device
-    listed = "".join(f"\n  {name}: {reason}" for name, reason in reasons.items())
+    listed = "".join(f"\n  {board.name}: {reasons[board.name]}" for board in boards)  # not as they answered
     raise RemoteError(f"device {path}: a board must be free and fit, got none of {len(boards)}:{listed}")
 
 

@@ -32,6 +32,7 @@ from vdla.hardware.isa import (
     isa_of,
     pack,
 )
+from vdla.hardware.isa.instruction_set import instruction_class
 
 PLAIN = Config.preset("tiny")
 TINY = vdla.extend(PLAIN, lut, sad, mix)
@@ -55,6 +56,13 @@ def test_random_instructions_survive_encoding_and_decoding():
     words = pack(TINY, table)
     assert (check(TINY, words) == table).all()
     assert (encode(TINY, decode(TINY, words)) == words).all()
+
+
+def test_instructions_stay_those_of_their_machine_however_many_plug_ins_come():
+    for number in range(300):
+        instruction_class(replace(TINY.extensions[1], name=f"other_{number}"))
+    isa_of.cache_clear()
+    assert decode(TINY, encode(TINY, [SAD(loop0=2)])) == (SAD(loop0=2),)
 
 
 def test_words_of_plain_instructions_are_the_same_on_both_machines():

@@ -31,6 +31,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("vdla.runtime.studies.layer_cycles.user_cache", lambda kind: folder / kind)
+        patch.setattr("vdla.hardware.fpga.synthesis.cache_folder", lambda: folder)  # no area is known
         yield
 
 
