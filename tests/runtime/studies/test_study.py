@@ -104,7 +104,10 @@ def check_drawn(study: DrawnStudy) -> None:
     assert "nm, estimated" in page and "nm, estimated" in shown and "<svg" in shown
 
 
-def test_an_explanation_prints_what_the_command_prints(network: vdla.Model, folder: Path, capsys: Capture) -> None:
+def test_an_explanation_prints_what_the_command_prints(
+    network: vdla.Model, folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vdla.commands.explain_command.column_width", lambda narrow: 100)  # as on a wide terminal
     path = folder / "digits.vdla"
     network.save(path)
     found = vdla.explain(path)
