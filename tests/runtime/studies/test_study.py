@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from helpers.extension_files import again
 
 import vdla
 from vdla.cli import main
+from vdla.commands.console import output
 from vdla.networks.digits import digits
 from vdla.runtime.studies.compiled_verdict import CompiledVerdict, NetworkFigures, OperatorPlace, OperatorVerdict
 from vdla.runtime.studies.explanation import Explanation
@@ -48,6 +50,15 @@ def verdict(folder: Path) -> ExtensionVerdict:
 @pytest.fixture(scope="module")
 def exploration() -> Exploration:
     return vdla.explore([dense()], "tiny", {"block_in": [2, 4, 8]}, energy="7nm", name="layer")
+
+
+@pytest.fixture(autouse=True)
+def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Commands print into a pipe, whatever terminal a test before had."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    output.cache_clear()
+    yield
+    output.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -104,10 +115,7 @@ def check_drawn(study: DrawnStudy) -> None:
     assert "nm, estimated" in page and "nm, estimated" in shown and "<svg" in shown
 
 
-def test_an_explanation_prints_what_the_command_prints(
-    network: vdla.Model, folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("vdla.commands.explain_command.column_width", lambda narrow: 100)  # as on a wide terminal
+def test_an_explanation_prints_what_the_command_prints(network: vdla.Model, folder: Path, capsys: Capture) -> None:
     path = folder / "digits.vdla"
     network.save(path)
     found = vdla.explain(path)
