@@ -110,6 +110,8 @@ def certify(
         raise CertificateError(
             f"certify: operator must be of a template or of map_expression, got {type(operator).__name__}"
         )
+    if program is not None:
+        _require_tensors(program, operator.program)
     sides = _Sides(mapped, expression, operator.program if program is None else program)
     inputs = sides.inputs(seed)
     differs = sides.differs(inputs)
@@ -131,13 +133,15 @@ class _Sides:
     """A program and its expression, as functions of plain inputs."""
 
     def __init__(self, mapped: MappedOperator, expression: te.Tensor | None, program: Program) -> None:
-        result = expression if expression is not None else _wanted(mapped)
+        result = _wanted(mapped) if expression is None else expression
+        _require_result(result, mapped)
         self.program = program
         self.packing = mapped.packing
         self.unpacking = mapped.unpacking
         self.plain = te.create_function(_placeholders(result), [result], mapped.name)
-        sources = {_source(tensor).name: _source(tensor) for tensor in self.packing.values()}
-        self.sources = {**sources, **{tensor.name: tensor for tensor in _placeholders(result)}}
+        self.sources = {_source(tensor).name: _source(tensor) for tensor in self.packing.values()}
+        for tensor in _placeholders(result):
+            _require_like(tensor, self.sources.setdefault(tensor.name, tensor), f"input {tensor.name}")
 
     def inputs(self, seed: int) -> dict[str, Symbols]:
         """Unknown plain inputs."""
@@ -163,6 +167,41 @@ class _Sides:
 def _wanted(mapped: MappedOperator) -> te.Tensor:
     """The plain result of a mapping, or the elements of it that are wanted."""
     return mapped.form.output if mapped.view is None else mapped.view
+
+
+def _require_result(result: object, mapped: MappedOperator) -> None:
+    """CertificateError unless it is computed, and has the shape and type of the operator's."""
+    if not isinstance(result, te.Tensor) or not isinstance(result.stage, Stage):
+        raise CertificateError(
+            f"certify: expression must be a tensor of te.compute, got {getattr(result, 'name', type(result).__name__)}"
+        )
+    _require_like(result, _wanted(mapped), "result")
+
+
+def _require_like(got: te.Tensor, wanted: te.Tensor, what: str) -> None:
+    if (got.shape, got.dtype) != (wanted.shape, wanted.dtype):
+        shown = [f"{tensor.dtype}{list(tensor.shape)}" for tensor in (wanted, got)]
+        raise CertificateError(
+            f"certify: {what} of the expression must be {shown[0]}, as of the operator, got {shown[1]}"
+        )
+
+
+def _require_tensors(program: Program, expected: Program) -> None:
+    """CertificateError unless a program has the machine and the tensors of the operator's own."""
+    if not isinstance(program, Program):
+        raise CertificateError(f"certify: program must be a Program, got {type(program).__name__}")
+    if program.config.fingerprint != expected.config.fingerprint:
+        raise CertificateError(
+            f"certify: program must be for {expected.config.name} ({expected.config.fingerprint}), "
+            f"got one for {program.config.name} ({program.config.fingerprint})"
+        )
+    described = [
+        {tensor.name: (tensor.role, tensor.shape, tensor.dtype) for tensor in one.tensors if tensor.data is None}
+        for one in (expected, program)
+    ]
+    if described[0] != described[1]:
+        names = [", ".join(sorted(tensors)) for tensors in described]
+        raise CertificateError(f"certify: program must have the tensors {names[0]} of the operator, got {names[1]}")
 
 
 def _placeholders(result: te.Tensor) -> list[te.Tensor]:

@@ -221,6 +221,31 @@ def test_the_symbolic_run_on_numbers_is_the_simulation() -> None:
         assert all((outputs[name]["low"] == simulated[name]).all() for name in simulated), operator.name
 
 
+def test_another_expression_or_program_is_refused_with_what_differs() -> None:
+    operator = vdla.map_expression(correlation(), TINY)
+    a, b = te.placeholder((2, 8, 4), "int8", "a"), te.placeholder((2, 8, 5), "int8", "b")
+    small = te.compute((2, 3, 5), lambda n, x, u: te.cast("int32", a[n, 0, x]) + te.cast("int32", b[n, 0, u]), "small")
+    cases = {
+        "certify: expression must be a tensor of te.compute, got a": {"expression": a},
+        "certify: expression must be a tensor of te.compute, got int": {"expression": 3},
+        "certify: result of the expression must be int32[2, 3, 5], as of the operator, got int32[6]": {
+            "expression": te.compute((6,), lambda i: PAIR[0][i] + 1, "other")
+        },
+        "certify: input a of the expression must be int8[2, 8, 3], as of the operator, got int8[2, 8, 4]": {
+            "expression": small
+        },
+        "certify: program must be a Program, got str": {"program": "c6.vdla"},
+        "certify: program must have the tensors a_packed, b_packed, output of the operator, got data, output, scale, "
+        "weight": {"program": operators(TINY)[0].program},
+        f"certify: program must be for tiny ({TINY.fingerprint}), got one for batch4 "
+        f"({Config.preset('batch4').fingerprint})": {"program": operators(Config.preset("batch4"))[0].program},
+    }
+    for text, options in cases.items():
+        with pytest.raises(CertificateError) as caught:
+            certify(operator, **options)  # type: ignore[arg-type]
+        assert str(caught.value) == text
+
+
 def test_what_is_no_operator_is_refused() -> None:
     with pytest.raises(CertificateError) as caught:
         certify(operators(TINY)[0].program)  # type: ignore[arg-type]
