@@ -7,7 +7,6 @@ checked. The Vivado flow, the hardware handoff file and the driver take their fa
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -21,6 +20,7 @@ from vdla.hardware.fpga.area_model import LUT_ERROR, estimated_usage
 from vdla.hardware.fpga.parts import PARTS
 from vdla.support.errors import Error
 from vdla.support.integers import is_int
+from vdla.support.json_file import read_table
 from vdla.support.suggest import did_you_mean
 
 FOLDER = Path(__file__).resolve().parent
@@ -179,7 +179,7 @@ def load_board(name_or_path: str | PathLike[str]) -> Board:
     path = Path(name_or_path)
     if path.is_dir():
         return _read(path / FILE)
-    if path.is_file():
+    if path.is_file() or path.suffix == ".json":
         return _read(path)
     names = board_names()
     got = f"{text}{did_you_mean(text, names)}"
@@ -207,14 +207,7 @@ def board_from_dict(document: Mapping[str, Any]) -> Board:
 
 
 def _read(path: Path) -> Board:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BoardError(f"{path}: description must be a file that can be read, got {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise BoardError(f"{path}: content must be JSON, got {error}") from None
-    if not isinstance(document, dict):
-        raise BoardError(f"{path}: content must be a table of fields, got {document!r}")
+    document = read_table(path, BoardError)
     try:
         return board_from_dict(document)
     except BoardError as error:

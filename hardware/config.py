@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from vdla.hardware.checks import ConfigError, require_integer, require_known, require_power
@@ -23,9 +22,9 @@ from vdla.hardware.isa.formats import misfit
 from vdla.hardware.isa.instructions import Buffer
 from vdla.hardware.isa.plug_in import PlugIn, PlugInStage
 from vdla.hardware.presets import PRESET_FIELDS
-from vdla.support.file_kind import unreadable
 from vdla.support.html_repr import shown_by
 from vdla.support.integers import fields_to_python
+from vdla.support.json_file import read_table
 from vdla.support.keywords import checked_keywords
 from vdla.support.suggest import did_you_mean
 
@@ -220,12 +219,7 @@ class Config:
         """The configuration in a JSON file with the fields of `to_dict`."""
         if not isinstance(path, str | PathLike) or "\0" in str(path):
             raise ConfigError(f"config: path must be a string or a path, got {path!r}")
-        try:
-            values = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-        except OSError as error:
-            raise ConfigError(unreadable(path, error)) from None
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(f"{path}: file must be JSON, got {error}") from None
+        values = read_table(path, ConfigError)
         try:
             return Config.from_dict(values)
         except ConfigError as error:

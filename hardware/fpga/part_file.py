@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from vdla.hardware.fpga.parts import FAMILIES, PARTS, FpgaPart, PartError, part_of_preset
+from vdla.support.json_file import read_table
 from vdla.support.suggest import one_of
 
 SUFFIX = ".json"
@@ -43,13 +43,7 @@ def load_part(path: str | Path) -> FpgaPart:
     Its fields are those of `FpgaPart`: `name`, `family`, the amounts of its resources, and where
     it has them `uram` and `speed`.
     """
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise PartError(f"part {path}: file must be JSON, got {error}") from None
-    if not isinstance(document, dict):
-        raise PartError(f"part {path}: content must be a table of fields, got {document!r}")
-    return part_of(document, str(path))
+    return part_of(read_table(path, PartError), str(path))
 
 
 def part_of(document: Mapping[str, Any], where: str = "table") -> FpgaPart:

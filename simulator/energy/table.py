@@ -7,7 +7,6 @@ the given points; beyond the outermost by the slope of the nearest two. A memory
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 from vdla.hardware.config import Buffer, Config
 from vdla.simulator.energy.event import Action, MachineEvent
 from vdla.support.errors import Error
+from vdla.support.json_file import read_table
 
 MEMORY_BITS = 64
 """The bits of the accesses that `memory` and `dram` are of."""
@@ -103,13 +103,7 @@ def load_table(path: str | Path) -> EnergyTable:
     Its fields are `name`, `source`, `add`, `multiply` and `memory` (tables of pJ by bits or KiB),
     `dram` (least, middle and most pJ), `error` and, where it is known, `static_mw`.
     """
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise EnergyError(f"energy {path}: file must be JSON, got {error}") from None
-    if not isinstance(document, dict):
-        raise EnergyError(f"energy {path}: content must be a table of fields, got {document!r}")
-    return table_of(document, str(path))
+    return table_of(read_table(path, EnergyError), str(path))
 
 
 def table_of(document: Mapping[str, Any], where: str = "table") -> EnergyTable:

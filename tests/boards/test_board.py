@@ -75,12 +75,15 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     ("text", "error"),
     [
         ("[1]", "content must be a table of fields, got [1]"),
-        ("{", "content must be JSON, got Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ("{", "content must be JSON, got an error in line 1: Expecting property name enclosed in double quotes"),
         ("{}", "board: description must have every field, got none for name, title, part, board_part, "),
     ],
 )
 def test_a_file_without_a_description_is_refused(text: str, error: str, tmp_path: Path) -> None:
     path = tmp_path / "board.json"
+    with pytest.raises(BoardError) as missing:
+        load_board(path)
+    assert str(missing.value) == f"{path}: no such file"
     path.write_text(text)
     with pytest.raises(BoardError) as caught:
         load_board(path)

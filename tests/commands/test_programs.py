@@ -98,6 +98,11 @@ def test_a_missing_file_is_named(command: str, tmp_path: Path, capsys: Capture) 
     assert complaint(capsys, command, path).startswith(f"{path}: no such file")
 
 
+def test_a_missing_network_is_named_whatever_is_asked_of_it(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "absent.vdla"
+    assert complaint(capsys, "run", path, "--trust", "0" * 64).startswith(f"{path}: no such file")
+
+
 def test_a_program_beyond_memory_is_refused_before_allocation(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "huge.s"
     path.write_text(".config preset=tiny\n.tensor x role=input dtype=int8 shape=32x400000000\nsync compute\n")

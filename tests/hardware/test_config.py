@@ -199,7 +199,7 @@ def test_configurations_are_loaded_from_files(tmp_path):
         Config.load(path)
     assert str(error.value) == f"{path}: config custom: batch must be a power of two from 1 to 64, got 3"
     path.write_text("{")
-    with pytest.raises(ConfigError, match=r"file must be JSON, got Expecting property name"):
+    with pytest.raises(ConfigError, match=r"content must be JSON, got an error in line 1: Expecting property name"):
         Config.load(path)
     with pytest.raises(ConfigError, match=r"no such file"):
         Config.load(tmp_path / "none.json")

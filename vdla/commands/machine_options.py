@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 
 from vdla.commands import CommandError
-from vdla.commands.files import read_text
 from vdla.commands.options import add_options
 from vdla.hardware.config import Config, ConfigError, Dram
 from vdla.hardware.dram_model import DramModel
+from vdla.support.json_file import read_table
 from vdla.support.suggest import one_of
 
 DEFAULT_PRESET = "pynq_z1"
@@ -64,14 +63,7 @@ def with_extensions(config: Config, extensions: Sequence[str]) -> Config:
 
 def read_config(path: Path) -> Config:
     """A configuration in a JSON file, with or without its fingerprint, or that of a board."""
-    try:
-        document = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise CommandError(f"{path}: content must be JSON, got an error in line {error.lineno}: {error.msg}") from None
-    except (ValueError, RecursionError) as error:
-        raise CommandError(f"{path}: content must be JSON, got {error}") from None
-    if not isinstance(document, dict):
-        raise CommandError(f"{path}: content must be a table of fields, got {document!r}")
+    document = read_table(path, CommandError)
     if "processor" in document:  # which boards have, and no machine
         from vdla.boards.board import load_board
 

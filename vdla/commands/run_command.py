@@ -88,7 +88,8 @@ def run(arguments: argparse.Namespace) -> int:
         from vdla.commands.run_model import run_model
 
         return run_model(arguments)
-    refuse("run", arguments, ("image", "mean", "std", "scale", "trust"), "for a program")
+    if arguments.program.exists():  # a file that is not there is neither
+        refuse("run", arguments, ("image", "mean", "std", "scale", "trust"), "for a program")
     if arguments.timing_only:
         refuse("run", arguments, ("output", "input", "random_inputs"), "with --timing-only")
     _check_device(arguments)

@@ -61,11 +61,14 @@ def test_a_wrong_part_is_refused(change: dict[str, Any], text: str, tmp_path: Pa
 
 def test_other_files_and_names_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
-    for content, text in (("[", "file must be JSON, got "), ("[]", "content must be a table of fields, got []")):
+    for content, text in (("[", "content must be JSON, got "), ("[]", "content must be a table of fields, got []")):
         path.write_text(content)
         with pytest.raises(PartError) as error:
             load_part(path)
-        assert str(error.value).startswith(f"part {path}: {text}")
+        assert str(error.value).startswith(f"{path}: {text}")
+    with pytest.raises(PartError) as error:
+        load_part(tmp_path / "mine.jsn")
+    assert str(error.value) == f"{tmp_path / 'mine.jsn'}: no such file (did you mean mine.json?)"
     path.write_text(json.dumps({name: value for name, value in MINE.items() if name != "dsp"}))
     with pytest.raises(PartError) as error:
         load_part(path)
