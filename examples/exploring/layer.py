@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""A layer for which machines are explored."""
+
 import vdla
 
 

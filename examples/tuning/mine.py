@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""A tensor expression of one's own, to be tuned."""
+
 from vdla import te
 
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""A product for the threads of a GPU, to be tuned."""
+
 from vdla import te
 from vdla.operators import matmul
 

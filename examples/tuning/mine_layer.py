@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""A layer whose options are choices of the tuner."""
+
 from vdla import Config, templates
 
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""A schedule whose factors are choices of the tuner."""
+
 from vdla import Schedule, te
 
 
