@@ -9,20 +9,32 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
-import onnx
-from onnx import GraphProto, ModelProto, TypeProto, ValueInfoProto, checker, defs, helper, numpy_helper, shape_inference
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TypeProto,
+    ValueInfoProto,
+    checker,
+    defs,
+    helper,
+    numpy_helper,
+    shape_inference,
+)  # fmt: skip
 
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.onnx.declared import Types, clear_bodies, is_static, refines, sound_declarations
 from vdla.compiler.graph.onnx.errors import OnnxError, OnnxWarning
 from vdla.compiler.graph.onnx.export import export_node, export_types, imports, type_proto
 from vdla.compiler.graph.onnx.load import LARGE, LoadedModel
-from vdla.compiler.graph.onnx.structure import node_label
+from vdla.compiler.graph.onnx.structure import bodies_of, node_label
 from vdla.compiler.graph.onnx.symbols import forget_symbols, symbols
 from vdla.compiler.graph.onnx.values import type_of
 
 _LONG = 1 << 20  # elements of a vector
 _DATA_DEPENDENT = frozenset({"Compress", "MaxUnpool", "NonMaxSuppression", "NonZero", "Unique"})
+_GROUPED, _STAND_IN = "GroupNormalization", "LayerNormalization"
+"""ONNX infers no type of the former, and that of its first operand for the latter."""
 
 
 def infer_types(loaded: LoadedModel) -> LoadedModel:
@@ -71,10 +83,14 @@ def _unverifiable(loaded: LoadedModel, inferred: Types) -> frozenset[str]:
     fixed = {tensor.name for tensor in graph.initializer} | set(loaded.weights)
     fixed |= {name for node in graph.node if node.op_type == "Constant" for name in node.output}
     moving: set[str] = set()
+    data = {value.name for value in graph.input}
     for node in graph.node:
         depends = node.op_type in _DATA_DEPENDENT or not moving.isdisjoint(node.input)
-        if depends or (node.op_type == "Reshape" and fixed.isdisjoint(node.input[1:])):
+        depends |= node.op_type == "Reshape" and fixed.isdisjoint(node.input[1:])
+        if depends or (node.op_type == "Range" and not data.isdisjoint(node.input)):
             moving |= {name for name in node.output if not is_static(inferred.get(name))}
+        if node.op_type not in ("Shape", "Size") and not data.isdisjoint(node.input):
+            data.update(node.output)
     return frozenset(moving)
 
 
@@ -86,10 +102,9 @@ _INFERENCE_ERRORS = (
 def _inferred(loaded: LoadedModel) -> ModelProto:
     values, known = has_short_vectors(loaded.model.graph), symbols(loaded.model.graph)
     try:
-        typed = _with_types(loaded.model.SerializeToString(), values)
+        typed = _with_types(loaded.model, values)
     except _INFERENCE_ERRORS as error:
         raise OnnxError(_refusal(loaded, values, str(error))) from error
-    assert isinstance(typed, onnx.ModelProto)
     forget_symbols(typed.graph, known)
     return typed
 
@@ -109,7 +124,7 @@ def _refusal(loaded: LoadedModel, values: bool, text: str) -> str:
         del model.graph.node[:]
         model.graph.node.extend(nodes[:middle])
         try:
-            known, sound = _with_types(model.SerializeToString(), values), middle
+            known, sound = _with_types(model, values), middle
         except _INFERENCE_ERRORS as error:
             wrong, text = middle, str(error)
     said = " ".join(_TRACE.sub(" ", text).split())
@@ -123,8 +138,31 @@ def _refusal(loaded: LoadedModel, values: bool, text: str) -> str:
     return f"{loaded.name}: {node_label(culprit)}: {rule}{f' ({read})' if read else ''}, got: {said}"
 
 
-def _with_types(content: bytes, values: bool) -> ModelProto:
+def _with_types(model: ModelProto, values: bool) -> ModelProto:
     """The model with inferred types; `values` infers also what follows from contents of vectors."""
+    content = model.SerializeToString()
+    if _GROUPED.encode() not in content:
+        return _typed(content, values)
+    model = ModelProto.FromString(content)
+    for node in _nodes(model.graph):
+        if node.op_type == _GROUPED:
+            node.op_type = _STAND_IN
+    typed = _typed(model.SerializeToString(), values)
+    for node in _nodes(typed.graph):
+        if node.op_type == _STAND_IN and any(attribute.name == "num_groups" for attribute in node.attribute):
+            node.op_type = _GROUPED
+    return typed
+
+
+def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
+    """The nodes of a graph and of its bodies."""
+    for node in graph.node:
+        yield node
+        for body in bodies_of(node):
+            yield from _nodes(body)
+
+
+def _typed(content: bytes, values: bool) -> ModelProto:
     if values:
         try:
             return shape_inference.infer_shapes(content, check_type=True, strict_mode=True, data_prop=True)
@@ -203,7 +241,8 @@ def inferred_of_node(
     data = {name: numpy_helper.from_array(np.asarray(value), name) for name, value in small.items()}
     try:
         version = next(opset.version for opset in opsets if opset.domain == proto.domain)
-        schema = defs.get_schema(proto.op_type, version, proto.domain)
+        stand_in = _STAND_IN if proto.op_type == _GROUPED else proto.op_type
+        schema = defs.get_schema(stand_in, version, proto.domain)
         inferred = shape_inference.infer_node_outputs(schema, proto, given, data, opset_imports=opsets)
     except (defs.SchemaError, shape_inference.InferenceError, checker.ValidationError):
         return {}

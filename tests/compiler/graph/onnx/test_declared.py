@@ -98,6 +98,44 @@ def test_reshapes_to_computed_shapes_are_not_taken_as_declared():
     np.testing.assert_array_equal(compile_network(model).run(arrays).outputs["y"], peer(model, arrays)[0])
 
 
+@pytest.mark.parametrize(("limit", "declared", "kind"), [("s", 5, "float32[?]"), ("n", 3, "float32[3]")])
+def test_ranges_to_values_of_inputs_are_not_taken_as_declared(limit, declared, kind):
+    """A range over an extent, however computed, is as declared."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Cast", ["shape"], ["shapes"], to=FLOAT),
+        helper.make_node("ReduceMin", ["shapes"], ["n"], keepdims=0),
+        helper.make_node("Range", ["zero", limit, "one"], ["y"]),
+    ]
+    constants = {"zero": np.float32(0), "one": np.float32(1)}
+    inputs = [info("x", FLOAT, 3, 4), info("s", FLOAT)]
+    model = model_of(nodes, inputs, [info("y", FLOAT, declared)], constants)
+    assert str(import_model(model).types["y"]) == kind
+    arrays = {"x": floats(3, 4), "s": np.array(4, np.float32)}
+    np.testing.assert_array_equal(compile_network(model).run(arrays).outputs["y"], peer(model, arrays)[0])
+
+
+@pytest.mark.parametrize("opset", [18, 21, 26])
+def test_group_normalisation_has_the_type_of_its_operand(opset):
+    """ONNX has no inference for it from opset 21 on; in bodies as outside."""
+
+    def norm(result):
+        return helper.make_node("GroupNormalization", ["x", "s", "b"], [result], num_groups=2)
+
+    bodies = [helper.make_graph([norm(name)], "body", [], [ValueInfoProto(name=name)]) for name in "pq"]
+    branch = helper.make_node("If", ["c"], ["z"], then_branch=bodies[0], else_branch=bodies[1])
+    layer = helper.make_node("LayerNormalization", ["x", "w"], ["l"])
+    nodes = [norm("h"), helper.make_node("Relu", ["h"], ["y"]), layer, branch]
+    scales = 2 if opset == 18 else 4
+    constants = {"s": floats(scales), "b": floats(scales), "w": floats(3)}
+    outputs = [info("y", FLOAT, 9, 9, 9), ValueInfoProto(name="z"), ValueInfoProto(name="l")]
+    model = model_of(nodes, [info("x", FLOAT, 2, 4, 3), info("c", 9)], outputs, constants, opset)
+    with pytest.warns(OnnxWarning, match=r"y is float32\[2, 4, 3\], not float32\[9, 9, 9\]"):
+        graph = import_model(model)
+    assert [str(graph.types[name]) for name in "yzl"] == ["float32[2, 4, 3]"] * 3
+    assert "GroupNormalization" in {node.op for node in graph.nodes}
+
+
 def test_stale_types_in_bodies():
     bodies = [
         helper.make_graph([helper.make_node(op, ["x"], [name])], "body", [], [info(name, FLOAT, 9, 3)])
