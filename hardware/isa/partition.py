@@ -13,10 +13,6 @@ import numpy as np
 
 from vdla.hardware.isa.index_set import Indices, Where, numbered, shift
 
-_CODE_BITS = 64
-_MOST_CODES = 1 << 23
-"""Above this number of parts times groups of _CODE_BITS sets, equal parts are not merged."""
-
 
 @dataclass(frozen=True, slots=True)
 class Places:
@@ -93,17 +89,12 @@ def partition(places: Places) -> Partition:
     starts, label = _starts(np.repeat(owner, sizes), len(places)), np.arange(max(0, len(cuts) - 1))
     unmerged = Partition(sizes=np.diff(cuts), starts=starts, parts=pieces, cuts=cuts, label=label)
     several_runs = len(owner) > len(places)
-    return _merged(unmerged) if several_runs and _worthwhile(unmerged) else unmerged
+    return _merged(unmerged) if several_runs else unmerged
 
 
 def _starts(owner: Indices, count: int) -> Indices:
     """Where the members of each group start; `owner` has the group of each member, sorted."""
     return np.searchsorted(owner, np.arange(count + 1))
-
-
-def _worthwhile(parts: Partition) -> bool:
-    """Whether merging takes a time in proportion to the sets."""
-    return parts.count * (len(parts.starts) // _CODE_BITS + 1) <= _MOST_CODES
 
 
 def _runs(places: Places) -> tuple[Indices, Indices, Indices]:
@@ -128,19 +119,31 @@ def _runs(places: Places) -> tuple[Indices, Indices, Indices]:
 
 
 def _merged(fine: Partition) -> Partition:
-    """The partition after merging the parts that lie in the same sets."""
+    """The partition after merging the parts that lie in the same sets.
+
+    Parts are compared by the sum of a random number for each of their sets, then set by set.
+    """
     sets = len(fine.starts) - 1
     owner = np.repeat(np.arange(sets), np.diff(fine.starts))
-    groups = sets // _CODE_BITS + 1
-    codes = np.zeros(fine.count * groups, np.uint64)  # of a part, a bit for each set
-    bits = np.left_shift(np.uint64(1), (owner % _CODE_BITS).astype(np.uint64))
-    np.add.at(codes, fine.parts * groups + owner // _CODE_BITS, bits)  # each pair is there once
-    labels: dict[object, int] = {}
-    texts = codes.view(np.dtype((np.void, codes.itemsize * groups))).tolist()
-    label = np.array([labels.setdefault(text, len(labels)) for text in texts], np.intp)
+    numbers = np.random.default_rng(0).random(sets)
+    sums = np.bincount(fine.parts, numbers[owner], fine.count)  # equal for equal sets: added in their order
+    _, first, label = np.unique(sums, return_index=True, return_inverse=True)
+    if not _alike(fine, owner, first[label]):
+        return fine
     firsts = np.zeros(fine.count, np.bool_)  # a part of each label, which stands for all of them
-    firsts[np.unique(label, return_index=True)[1]] = True
+    firsts[first] = True
     chosen = firsts[fine.parts]
     sizes = np.bincount(label, weights=fine.sizes).astype(np.int64)
     starts = _starts(owner[chosen], sets)
     return Partition(sizes=sizes, starts=starts, parts=label[fine.parts[chosen]], cuts=fine.cuts, label=label)
+
+
+def _alike(fine: Partition, owner: Indices, other: Indices) -> bool:
+    """Whether parts lie in the same sets as their `other` ones; `owner` is the set of each pair."""
+    counts = np.bincount(fine.parts, minlength=fine.count)
+    if (counts != counts[other]).any():
+        return False
+    sets = owner[np.argsort(fine.parts, kind="stable")]  # of the parts, one after the other
+    begins = np.cumsum(counts) - counts
+    places = np.repeat(begins[other] - begins, counts) + np.arange(len(sets))
+    return bool((sets[places] == sets).all())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
 from os import PathLike
@@ -174,18 +175,7 @@ class Artifact:
             ArtifactError: the file is damaged, of a newer version, or breaks a rule.
             VerifyError: a program is unsafe.
         """
-        if trust is not None:
-            require_trusted(content, trust, where, ArtifactError)
-        manifest, payload = ARTIFACT_FILE.unseal(content, where)
-        try:
-            return _build(json.loads(manifest), payload).check(verified=trust is not None)
-        except (ArtifactError, ProgramError) as error:
-            raise ArtifactError(f"{where}: content must be a valid model, got {error}") from None
-        except VerifyError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
-            got = f"{type(error).__name__}: {error}"
-            raise ArtifactError(f"{where}: manifest must describe a model, got {got}") from None
+        return _checked(_parsed(content, where, trust), where, verified=trust is not None)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the artifact to a file, whole or not at all."""
@@ -194,7 +184,36 @@ class Artifact:
     @staticmethod
     def load(path: str | PathLike[str], trust: str | None = None) -> Artifact:
         """The artifact in a file that `save` wrote; see `from_bytes` for `trust`."""
-        return Artifact.from_bytes(ARTIFACT_FILE.read(path), str(path), trust)
+        artifact = _parsed(ARTIFACT_FILE.read(path), str(path), trust)  # frees the content before the checks
+        return _checked(artifact, str(path), verified=trust is not None)
+
+
+def _parsed(content: bytes, where: str, trust: str | None) -> Artifact:
+    """The artifact in the content of a file, not checked yet."""
+    if trust is not None:
+        require_trusted(content, trust, where, ArtifactError)
+    manifest, payload = ARTIFACT_FILE.unseal(content, where)
+    with _place_of_errors(where):
+        return _build(json.loads(manifest), payload)
+
+
+def _checked(artifact: Artifact, where: str, *, verified: bool) -> Artifact:
+    with _place_of_errors(where):
+        return artifact.check(verified=verified)
+
+
+@contextmanager
+def _place_of_errors(where: str) -> Iterator[None]:
+    """Errors about the content of a file, with the name of the file."""
+    try:
+        yield
+    except (ArtifactError, ProgramError) as error:
+        raise ArtifactError(f"{where}: content must be a valid model, got {error}") from None
+    except VerifyError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+        got = f"{type(error).__name__}: {error}"
+        raise ArtifactError(f"{where}: manifest must describe a model, got {got}") from None
 
 
 def _dtype_name(value: Array) -> str:

@@ -53,6 +53,8 @@ def verify(program: Program, config: Config | None = None) -> Verdict:
 
 _VERIFIED: OrderedDict[str, None] = OrderedDict()
 _MOST_REMEMBERED = 256
+_BLOCK = 1024
+"""Words that are checked at once: columns of all words would take most of the memory of loading."""
 
 
 def require_verified(program: Program) -> None:
@@ -85,11 +87,13 @@ def _with(verdict: Verdict, new_findings: Iterable[Finding], warnings: tuple[Fin
 
 def _invalid_words(program: Program) -> Iterator[Finding]:
     """The invalid words, each with the first rule that it breaks."""
-    try:
-        check(program.config, program.words)
-    except IsaError:
-        for index in range(len(program)):
-            yield from _invalid_word(program, index)
+    for start in range(0, len(program), _BLOCK):
+        words = program.words[start : start + _BLOCK]
+        try:
+            check(program.config, words)
+        except IsaError:
+            for index in range(start, start + len(words)):
+                yield from _invalid_word(program, index)
 
 
 def _invalid_word(program: Program, index: int) -> Iterator[Finding]:

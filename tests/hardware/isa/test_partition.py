@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Partitions of index spaces against membership tables."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,15 @@ def test_indices_share_a_part_exactly_where_they_share_all_sets(seed):
         for other, again in enumerate(places):
             assert bool(parts[k] & parts[other]) == bool(members(place) & members(again)), (k, other)
     assert max((max(p, default=-1) for p in parts), default=-1) < max(found.count, 1)
+
+
+def test_parts_are_merged_only_in_the_same_sets_whatever_their_numbers(monkeypatch):
+    """Numbers of sets that add up to the same for different sets merge nothing."""
+    monkeypatch.setattr(np.random, "default_rng", lambda seed: SimpleNamespace(random=np.ones))
+    places = unshifted([np.array([0, 2, 4]), np.array([1, 3]), slice(5, 6)])
+    parts = partition(places)
+    assert parts.count == 6
+    assert [parts.of(np.array([k]))[1].tolist() for k in range(3)] == [[0, 2, 4], [1, 3], [5]]
 
 
 def test_a_sequence_of_sets_lists_the_parts_of_each_in_turn():

@@ -3,6 +3,7 @@
 
 import json
 import re
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -48,6 +49,27 @@ def test_round_trip(content, tmp_path):
     assert loaded.origin == {"source": "small"}
     assert loaded.to_bytes() == content
     assert np.allclose(Model(loaded)(X), expected(X))
+
+
+def test_the_content_of_a_file_is_freed_before_its_programs_are_verified(tmp_path, monkeypatch):
+    size = 1 << 22
+    artifact = small_artifact()
+    constant = np.zeros(size, np.int8)
+    path = tmp_path / "large.vdla"
+    replace(artifact, constants={**artifact.constants, "large": constant}).save(path)
+    held = []
+
+    def check(self, *, verified=False):
+        held.append(tracemalloc.get_traced_memory()[0])
+        return self
+
+    monkeypatch.setattr(Artifact, "check", check)
+    tracemalloc.start()
+    try:
+        Artifact.load(path)
+    finally:
+        tracemalloc.stop()
+    assert size < held[0] < 1.5 * size
 
 
 def test_damage_is_refused(content):
