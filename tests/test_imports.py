@@ -279,7 +279,7 @@ ROOMS: dict[str, str] = {
     "benchmarks.board": (
         "support hardware hardware.program simulator.stats runtime.devices runtime.executor runtime.network "
         "runtime.remote boards boards.virtual networks verification.hostile verification.programs "
-        "verification.vivado benchmarks.harness"
+        "verification.vivado benchmarks.harness verification runtime.diagnosis"
     ),
     "benchmarks.evaluate": (
         "support hardware hardware.generate hardware.program hardware.fpga compiler.te compiler.extensions "

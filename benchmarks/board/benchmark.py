@@ -5,8 +5,9 @@ The device tests and networks run on virtual boards, through the unmodified pack
 must be installed; edited board files need Tcl. `--long` sends 10,000 malformed messages in place
 of 600, has 8 clients with 200 runs each in place of 4 with 25, has two PYNQ clients share a board
 for 400 runs in place of 40, edits 2,000 board files in place of 200, and takes ResNet-18 of full
-size. What must be 0 has `failed`, `failing`, `internal`, `wrong`, `lost`, `duplicated`,
-`leaked_buffers`, `hangs` or `crashes` in its name.
+size, also in the wheel for boards, under Python 3.10 with NumPy 1.21.5 and under an emulated
+Cortex-A9 where they are at hand. What must be 0 has `failed`, `failing`, `internal`, `wrong`,
+`lost`, `duplicated`, `leaked_buffers`, `hangs` or `crashes` in its name.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from vdla.benchmarks.board.hostile_messages import LONG as MANY_MESSAGES
 from vdla.benchmarks.board.hostile_messages import SHORT as FEW_MESSAGES
 from vdla.benchmarks.board.hostile_messages import hostile_messages
 from vdla.benchmarks.board.network_equal import network_equal
+from vdla.benchmarks.board.on_board import on_board
 from vdla.benchmarks.board.remote_overhead import LONG as MANY_CALLS
 from vdla.benchmarks.board.remote_overhead import SHORT as FEW_CALLS
 from vdla.benchmarks.board.remote_overhead import remote_overhead
@@ -47,6 +49,7 @@ def run(progress: Progress = silent, seed: int = 0, long: bool = False) -> Bench
         "two clients of PYNQ, RTL behind": lambda: two_clients("rtl", shared, PRESET, seed),
         "connections that fail": connection_faults,
         "malformed messages": lambda: hostile_messages(MANY_MESSAGES if long else FEW_MESSAGES, seed),
+        "on the board itself": lambda: on_board(PRESET, ("digits", "resnet18"), small=not long, seed=seed),
         "board files": lambda: _board_files(2000 if long else 200, seed),
     }
     results = {name: parts[name]() for name in steps(progress, list(parts))}
@@ -56,7 +59,7 @@ def run(progress: Progress = silent, seed: int = 0, long: bool = False) -> Bench
         for figure, value in figures.items()
         if not isinstance(value, dict)
     ]
-    tests, overhead, networks, rtl, crowd, two_sim, two_rtl, causes, hostile, files = results.values()
+    tests, overhead, networks, rtl, crowd, two_sim, two_rtl, causes, hostile, on_the_board, files = results.values()
     figures = {
         **tests,
         "remote_overhead_ms": overhead["remote_overhead_ms"],
@@ -67,6 +70,7 @@ def run(progress: Progress = silent, seed: int = 0, long: bool = False) -> Bench
         "two_clients_unnamed_failed": two_sim["unnamed_sim"] + two_rtl["unnamed_rtl"],
         **causes,
         **{name: hostile[name] for name in ("fuzzed", "crashes", "canary_changed", "canary_read", "memory_unbounded")},
+        **{name: value for name, value in on_the_board.items() if name.startswith("on_board_")},
         **files,
     }
     command = f"vdla bench board{' --long' if long else ''} --seed {seed} --json -"

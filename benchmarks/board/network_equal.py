@@ -47,7 +47,7 @@ def network_equal(
     """
     figures: Figures = {}
     for name in steps(progress, names):
-        artifact, inputs = _compiled(name, preset, seed, small)
+        artifact, inputs = compiled(name, preset, seed, small)
         with Model(artifact, "sim") as model:
             wanted = model.run(inputs).outputs
         outcome = _on_device(artifact, inputs, device, options or {}, wanted)
@@ -56,13 +56,13 @@ def network_equal(
     return {"network_equal": equal, **figures}
 
 
-def _compiled(name: str, preset: str, seed: int, small: bool) -> tuple[Artifact, dict[str, Any]]:
-    """A quantised network for a preset and an input."""
+def compiled(name: str, preset: str, seed: int, small: bool, cpu: str | None = None) -> tuple[Artifact, dict[str, Any]]:
+    """A quantised network for a preset, by default with the CPU of this machine, and an input."""
     subject = network(name)
     model = subject.build(seed=seed, **(subject.small if small else {}))
     data = [subject.inputs(model, seed=seed + number) for number in range(_CALIBRATION)]
     quantised = quantise(model, calibration=data, method="minmax").graph
-    return compile_network(quantised, preset).artifact, data[0]
+    return compile_network(quantised, preset, cpu=cpu).artifact, data[0]
 
 
 def _on_device(

@@ -45,17 +45,24 @@ class Served:
 
 
 @contextmanager
-def served(device: str | Callable[[], Device], config: Config, limits: Limits | None = None) -> Iterator[Served]:
+def served(
+    device: str | Callable[[], Device], config: Config, limits: Limits | None = None, transport: str | None = None
+) -> Iterator[Served]:
     """Serve a device on a free port of the loopback; a function must be picklable."""
-    with child_process(_serve, device, config.to_dict(), limits) as (process, pipe):
+    with child_process(_serve, device, config.to_dict(), limits, transport) as (process, pipe):
         if not pipe.poll(_START_S):
             raise ServedError(f"server: process must start within {_START_S:g} s, got nothing")
         yield Served(pipe.recv(), process)
 
 
 def _serve(
-    device: str | Callable[[], Device], config: dict[str, object], limits: Limits | None, pipe: Connection
+    device: str | Callable[[], Device],
+    config: dict[str, object],
+    limits: Limits | None,
+    transport: str | None,
+    pipe: Connection,
 ) -> None:
-    with RemoteServer(device, Config.from_dict(config), "127.0.0.1:0", limits=limits) as server:
+    machine = Config.from_dict(config)
+    with RemoteServer(device, machine, "127.0.0.1:0", limits=limits, transport=transport) as server:
         pipe.send(str(server.address))
         pipe.poll(None)  # until the parent closes its end or dies

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from helpers import board_python
 from helpers.plans import expected, small_artifact
 
 from vdla.boards.on_board_modules import packed, path_of
+from vdla.verification.board_python import ImagePythonError, image_python
 
 ROOT = Path(__file__).resolve().parents[2]
 NEWER = frozenset(
@@ -106,18 +106,10 @@ def test_what_is_newer_is_found(source: str, uses: list[str]) -> None:
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Python 3.10 with NumPy 1.21.5; skips where it cannot be had."""
-    given = shutil.which("python3.10")
-    installed = sorted(Path.home().glob(".pyenv/versions/3.10.*/bin/python"))
-    base = str(installed[-1]) if installed else given
-    if base is None:
-        pytest.skip("needs Python 3.10")
-    folder = tmp_path_factory.mktemp("numpy-1.21")
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
-    for command in ([base, "-m", "venv", folder], [folder / "bin/pip", "install", "-q", "numpy==1.21.5"]):
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
-        if done.returncode:
-            pytest.skip(f"needs NumPy 1.21.5: {done.stderr.strip()[-200:]}")
-    return str(folder / "bin/python")
+    try:
+        return image_python(tmp_path_factory.mktemp("numpy-1.21"))
+    except ImagePythonError as error:
+        pytest.skip(str(error))
 
 
 @pytest.mark.long

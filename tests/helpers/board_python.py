@@ -1,19 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python as a board has it, for 32-bit Arm and AArch64, in an emulator: Debian's, with its NumPy.
-
-`.ci/board-python` fetches the packages into a folder for each architecture; tests are skipped where
-they or the emulator are missing.
-"""
+"""Networks in an emulated Python of a board, their programs on the simulator of this process."""
 
 from __future__ import annotations
 
 import os
 import pickle
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -25,34 +19,19 @@ from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.devices import Device, open_device
 from vdla.runtime.executor.artifact import Artifact
+from vdla.verification.board_python import EMULATED, FOLDER
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("board_process.py")
-FOLDER = Path(os.environ.get("VDLA_BOARD_PYTHON", Path.home() / ".cache/vdla/board-python"))
 SECONDS = 300
 
 
-@dataclass(frozen=True)
-class BoardPython:
-    """The emulator and the root folder of an architecture."""
-
-    emulator: tuple[str, ...]
-    architecture: str
-
-    @property
-    def command(self) -> list[str]:
-        """The command that starts Python; skips the test where something is missing."""
-        root = FOLDER / self.architecture
-        python = root / "usr/bin/python3"
-        if shutil.which(self.emulator[0]) is None or not python.exists():
-            pytest.skip(f"needs {self.emulator[0]} and {root} (apt-get install qemu-user; .ci/board-python)")
-        return [*self.emulator, "-L", str(root), str(python)]
-
-
-PYTHONS = {
-    "cortex-a9": BoardPython(("qemu-arm", "-cpu", "cortex-a9"), "armhf"),
-    "cortex-a53": BoardPython(("qemu-aarch64", "-cpu", "cortex-a53"), "arm64"),
-}
+def _command(cpu: str) -> list[str]:
+    """The command that starts Python for a CPU; skips the test where something is missing."""
+    python = EMULATED[cpu]
+    if not python.is_here:
+        pytest.skip(f"needs {python.emulator[0]} and {python.root} (apt-get install qemu-user; .ci/board-python)")
+    return python.command
 
 
 def run_model(artifact: Artifact, inputs: Mapping[str, Any], cpu: str, folder: Path) -> tuple[dict[str, Any], int]:
@@ -61,7 +40,7 @@ def run_model(artifact: Artifact, inputs: Mapping[str, Any], cpu: str, folder: P
     """
     artifact.save(folder / "model.vdla")
     np.savez(folder / "inputs.npz", **inputs)
-    command = PYTHONS[cpu].command if cpu in PYTHONS else [sys.executable]
+    command = _command(cpu) if cpu in EMULATED else [sys.executable]
     arguments = [str(folder / name) for name in ("model.vdla", "inputs.npz", "outputs.npz")]
     process = subprocess.Popen(
         [*command, str(SCRIPT), *arguments],

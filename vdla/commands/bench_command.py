@@ -60,6 +60,7 @@ _MUST_BE_ZERO = (
     "tracebacks",
     "failed",
     "device_tests_failed",
+    "on_board_tests_failed",
     "remote_wrong",
     "wrong",
     "lost",
