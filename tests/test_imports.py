@@ -185,7 +185,7 @@ ROOMS: dict[str, str] = {
         "simulator.timing simulator runtime.devices boards"
     ),
     "networks": "support",
-    "verification": "",
+    "verification": "support",
     "verification.isolated_batches": "",
     "verification.zoo": "",
     "verification.vivado": "support hardware hardware.fpga boards boards.vivado",

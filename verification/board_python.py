@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from vdla.support.errors import Error
+
 FOLDER = Path(os.environ.get("VDLA_BOARD_PYTHON", Path.home() / ".cache/vdla/board-python"))
 IMAGE_NUMPY = "1.21.5"
 """The NumPy of PYNQ's images 3.0 and 3.1, beside Python 3.10."""
@@ -47,7 +49,7 @@ EMULATED = {
 }
 
 
-class ImagePythonError(RuntimeError):
+class ImagePythonError(Error, RuntimeError):
     """Python 3.10 or NumPy 1.21.5 cannot be had here."""
 
 
