@@ -65,6 +65,14 @@ class Device(Protocol):
 
 
 @runtime_checkable
+class Powered(Protocol):
+    """A device whose power rails can be measured, also while it runs."""
+
+    def power(self) -> Mapping[str, float]:
+        """The watts of each rail; DeviceError where there is no sensor."""
+
+
+@runtime_checkable
 class Stoppable(Protocol):
     """A device whose runs can be ended from another thread."""
 

@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from vdla.runtime.devices import Device
-from vdla.runtime.devices.device import Stoppable
+from vdla.runtime.devices import Device, DeviceError
+from vdla.runtime.devices.device import Powered, Stoppable
 from vdla.runtime.remote.errors import DEVICE, SESSION, RemoteError
 from vdla.runtime.remote.limits import Limits
 from vdla.runtime.remote.messages import Failure, send
@@ -150,6 +150,14 @@ class BoardWorker:
         """Whether a job of this session is on the device."""
         job = self._running
         return job is not None and job.session is session
+
+    def power_w(self) -> dict[str, float]:
+        """The watts of each power rail; none where the device has no sensors, or they fail."""
+        device = self.device
+        if isinstance(device, Powered):
+            with suppress(DeviceError):
+                return dict(device.power())
+        return {}
 
     # --- jobs
 

@@ -261,7 +261,7 @@ class ClientStatus:
 
 @dataclass(frozen=True, slots=True)
 class BoardStatus:
-    """What a server says of itself; memory is that of all sessions."""
+    """What a server says of itself; memory is that of all sessions, power is by rail."""
 
     device: str
     config: str
@@ -283,6 +283,7 @@ class BoardStatus:
     uptime_s: float
     last_error: str
     clients: tuple[ClientStatus, ...] = field(default_factory=tuple)
+    power_w: Mapping[str, float] = field(default_factory=dict)
 
 
 def send(message: Any, parts: Iterable[bytes | memoryview] = ()) -> bytes:  # noqa: ANN401  a message above

@@ -262,6 +262,7 @@ class RemoteService:
             uptime_s=time.monotonic() - self._start,
             last_error=worker.last_error,
             clients=tuple(map(self._client, self.sessions.opened())),
+            power_w=worker.power_w(),
         )
 
     def _client(self, session: Session) -> ClientStatus:

@@ -38,8 +38,8 @@ def test_status_of_a_farm_says_who_does_not_answer(tmp_path: Path, capsys: Captu
         assert main(["board", "status", str(farm)]) == 1
         lines = capsys.readouterr().out.splitlines()
         assert [line.split()[0] for line in lines[2:-1]] == [
-            "device", "configuration", "fingerprint", "clock", "sessions", "queue", "memory", "cache", "runs", "opened",
-            "uptime", "last",
+            "device", "configuration", "fingerprint", "clock", "power", "sessions", "queue", "memory", "cache", "runs",
+            "opened", "uptime", "last",
         ]  # fmt: skip
         assert lines[-1] == (
             "down: pynq://127.0.0.1:9: server must listen on port 9, got a refused connection; "

@@ -10,8 +10,11 @@ import pytest
 
 from vdla.commands import CommandError
 from vdla.commands.board.status_page import Statuses, StatusPage, status_html
+from vdla.commands.board.status_rows import status_rows
 from vdla.hardware.config import Config
+from vdla.runtime.devices import Device, DeviceError, open_device
 from vdla.runtime.remote.credentials import Credentials
+from vdla.runtime.remote.open_calls import board_status
 from vdla.runtime.remote.remote_device import RemoteDevice
 from vdla.runtime.remote.server import RemoteServer
 
@@ -49,6 +52,26 @@ def test_the_page_shows_the_board_and_who_holds_it_without_a_token(server: Remot
         assert "<td>pynq://10.0.0.5:7968: host must answer, got nothing</td>" in text
         assert TOKEN not in text and "<script" not in text
         assert "<p>none</p>" in asked(page)[1]  # the client has closed
+
+
+def test_power_is_shown_where_a_board_has_sensors(server: RemoteServer) -> None:
+    rails: dict[str, float] = {"INT": 1.5, "AUX": 0.25}
+
+    def sensors() -> dict[str, float]:
+        if not rails:
+            raise DeviceError("device sim: the board must have power rails that PYNQ reads, got none")
+        return rails
+
+    def board() -> Device:
+        device = open_device("sim", TINY)
+        device.power = sensors  # type: ignore[attr-defined]
+        return device
+
+    assert ("power", "no sensors") in status_rows(server.status())
+    with RemoteServer(board, TINY, "127.0.0.1:0") as measured:
+        assert "<td>1.75 W (INT 1.50, AUX 0.25)</td>" in status_html({"left": board_status(str(measured.address))})
+        rails.clear()
+        assert ("power", "no sensors") in status_rows(board_status(str(measured.address)))
 
 
 def test_nothing_else_is_answered(server: RemoteServer) -> None:

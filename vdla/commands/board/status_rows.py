@@ -34,6 +34,7 @@ def status_rows(status: BoardStatus) -> list[tuple[str, str]]:
         ("configuration", status.config),
         ("fingerprint", status.fingerprint),
         ("clock", f"{status.clock_mhz:g} MHz"),
+        ("power", _power(status)),
         ("sessions", f"{status.sessions} of {status.most_sessions}"),
         ("queue", f"{status.queued} waiting, {status.running} running"),
         ("memory", f"{memory} in {status.blocks} blocks"),
@@ -43,3 +44,9 @@ def status_rows(status: BoardStatus) -> list[tuple[str, str]]:
         ("uptime", f"{status.uptime_s:.0f} s"),
         ("last error", status.last_error.splitlines()[0] if status.last_error else "none"),
     ]
+
+
+def _power(status: BoardStatus) -> str:
+    """The watts of all rails together, and of each."""
+    rails = ", ".join(f"{name} {watts:.2f}" for name, watts in status.power_w.items())
+    return f"{sum(status.power_w.values()):.2f} W ({rails})" if rails else "no sensors"
