@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from vdla.benchmarks.harness import BenchmarkResult, Row, receipt, require_libraries
 from vdla.support.progress import Progress, silent
-from vdla.verification.rtl_mutants.machines import MACHINES
+from vdla.verification.rtl_mutants.machines import mutated_machines
 from vdla.verification.rtl_mutants.verdict import Judgement, Killer
 
 COUNT, COUNT_LONG = 20, 240
@@ -29,8 +29,9 @@ def run(
     require_libraries("rtl_mutants", ["pyslang"], extra="rtl")
     from vdla.verification.rtl_mutants.campaign import verdicts
 
-    early = len(MACHINES) if long else 1
-    machines, late = MACHINES[:early], MACHINES[early:]
+    every = mutated_machines()
+    early = len(every) if long else 1
+    machines, late = every[:early], every[early:]
     judgements = verdicts(machines, late, count or (COUNT_LONG if long else COUNT), seed, workers, progress)
     survivors = [str(verdict.defect) for verdict in judgements if verdict.killer is Killer.NOTHING]
     killers = Counter(verdict.killer for verdict in judgements)

@@ -29,14 +29,30 @@ def machine_files(config: Config, folder: Path = FOLDER) -> dict[str, str | Path
     ConfigError where an extension has no datapath, or one that cannot be built.
     """
     of_rtl: dict[str, str | Path] = {path.name: path for path in rtl_files(folder)}
+    generated = generated_files(config)
+    if not generated:
+        return of_rtl
+    slot = generated.pop(DATAPATHS)
+    steps = {path.name: path for path in extension_rtl_files(folder)}
+    extended = {path.name: _extended(path) for path in rtl_files(folder) if path.name != EXTENSION_PACKAGE}
+    return {**generated, **extended, **steps, DATAPATHS: slot}
+
+
+def generated_files(config: Config) -> dict[str, str]:
+    """The texts of the package of extensions, of the datapaths and of their slot; none without any.
+
+    ConfigError where an extension has no datapath, or one that cannot be built.
+    """
     units = datapath_units(config)
     if not units:
-        return of_rtl
-    package = render_extension_package(config)
+        return {}
     datapaths = {f"{module_name(unit)}.sv": unit.datapath.text for unit in units if unit.datapath is not None}
-    steps = {path.name: path for path in sorted((folder / EXTENSION_FOLDER).glob("*.sv"))}
-    extended = {path.name: _extended(path) for path in rtl_files(folder) if path.name != EXTENSION_PACKAGE}
-    return {EXTENSION_PACKAGE: package, **datapaths, **extended, **steps, DATAPATHS: render_datapaths(config)}
+    return {EXTENSION_PACKAGE: render_extension_package(config), **datapaths, DATAPATHS: render_datapaths(config)}
+
+
+def extension_rtl_files(folder: Path = FOLDER) -> list[Path]:
+    """The modules around datapaths."""
+    return sorted((folder / EXTENSION_FOLDER).glob("*.sv"))
 
 
 def _extended(path: Path) -> str | Path:

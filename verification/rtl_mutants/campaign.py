@@ -20,9 +20,9 @@ from threading import Thread
 
 from vdla.hardware.config import Config
 from vdla.support.progress import Progress
-from vdla.verification.rtl_mutants.benches import available, bench_findings
+from vdla.verification.rtl_mutants.benches import BENCHES, available, bench_findings
 from vdla.verification.rtl_mutants.defects import Defect, defects
-from vdla.verification.rtl_mutants.design import DesignError, read_design, selects_out_of_range
+from vdla.verification.rtl_mutants.design import DesignError, read_design, read_designs, selects_out_of_range
 from vdla.verification.rtl_mutants.equivalence import is_equivalent
 from vdla.verification.rtl_mutants.model import ORIGINAL, MutantModel, build_model, mutated
 from vdla.verification.rtl_mutants.scenarios import Round, first_finding
@@ -54,7 +54,7 @@ def verdicts(
         note(_on_models(built, alive(), seed, workers, Round.FIRST, progress))
         models += built
     note(_lint(every, alive()))
-    note(_on_benches(machines[0], alive(), workers, progress))
+    note(_on_benches(every, alive(), workers, progress))
     note(_on_models(models, alive(), seed, workers, Round.SECOND, progress))
     for machine in late:
         built = _models(machine, alive(), progress)
@@ -132,21 +132,24 @@ def _lint(machines: Sequence[Config], chosen: Sequence[Defect]) -> Iterator[Judg
     """The defects that select outside of a vector."""
     if not chosen:
         return
-    files = read_design(machines[0])  # their text is that of all machines
+    files = read_designs(machines)
     for defect in chosen:
         texts = {file.path: mutated(file.text, defect) if file.module == defect.module else file.text for file in files}
         if any(selects_out_of_range(machine, texts) for machine in machines):
             yield Judgement(defect, Killer.LINT, "a constant select is out of range")
 
 
-def _on_benches(machine: Config, chosen: Sequence[Defect], workers: int, progress: Progress) -> Iterator[Judgement]:
-    """What the tests and proofs of the modules find."""
+def _on_benches(
+    machines: Sequence[Config], chosen: Sequence[Defect], workers: int, progress: Progress
+) -> Iterator[Judgement]:
+    """What the tests and proofs of the modules find; what is for extensions has none."""
     modules: dict[str, list[Defect]] = {}
     for defect in chosen:
-        modules.setdefault(defect.module, []).append(defect)
+        if defect.module in BENCHES and not defect.of_extensions:
+            modules.setdefault(defect.module, []).append(defect)
     if not modules or not available():
         return
-    files = read_design(machine)  # their text is that of all machines
+    files = read_designs(machines)
 
     def findings(module: str) -> list[tuple[Defect, str]]:
         return list(bench_findings(files, module, modules[module]))

@@ -26,7 +26,8 @@ _NO_LOGIC = frozenset((
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """A text of a file that another replaces; `number` counts equal replacements in the file.
+    """A text of a file that another replaces; `number` counts equal replacements in the file, apart
+    in what depends on extensions.
 
     `line` is for readers: where the code around a defect changes, the other names of the defect
     stay.
@@ -40,11 +41,12 @@ class Defect:
     line: int
     span: Span
     is_statement: bool
+    of_extensions: bool
 
     @property
     def key(self) -> str:
         """What a defect keeps while the code around it moves."""
-        again = f" #{self.number}" if self.number else ""
+        again = (" with extensions" if self.of_extensions else "") + (f" #{self.number}" if self.number else "")
         return f"{self.module}: {self.kind}: {_one_line(self.before)} -> {_one_line(self.after)}{again}"
 
     def __str__(self) -> str:
@@ -62,19 +64,21 @@ def defects(file: SourceFile) -> list[Defect]:
     code = Code(file.text, file.types)
     constant = _constant_functions(file.root)
     changes = _changes(code, file.root, constant, clocked=False)
-    changed = [defect for defect in (_defect(file, change) for change in changes) if not _is_in(file.checks, defect)]
+    changed = [
+        defect for defect in (_defect(file, change) for change in changes) if not _is_in(file.checks, defect.span)
+    ]
     changed.sort(key=lambda defect: (defect.span, defect.kind, defect.after))
-    seen: Counter[tuple[str, str, str]] = Counter()
+    seen: Counter[tuple[object, ...]] = Counter()
     numbered = []
     for defect in changed:
-        name = defect.kind, _one_line(defect.before), _one_line(defect.after)
+        name = defect.kind, _one_line(defect.before), _one_line(defect.after), defect.of_extensions
         numbered.append(replace(defect, number=seen[name]))
         seen[name] += 1
     return numbered
 
 
-def _is_in(places: Sequence[Span], defect: Defect) -> bool:
-    return any(begin <= defect.span[0] < end for begin, end in places)
+def _is_in(places: Sequence[Span], place: Span) -> bool:
+    return any(begin <= place[0] < end for begin, end in places)
 
 
 def _defect(file: SourceFile, change: Change) -> Defect:
@@ -90,6 +94,7 @@ def _defect(file: SourceFile, change: Change) -> Defect:
         line=line,
         span=(begin, end),
         is_statement=change.is_statement,
+        of_extensions=_is_in(file.of_extensions, (begin, end)),
     )
 
 

@@ -8,23 +8,26 @@ none.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyslang
-from pyslang import ast, syntax
+from pyslang import ast, parsing, syntax
 
 from vdla.hardware.config import Config
 from vdla.hardware.generate import svgen
-from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, rtl_files
+from vdla.hardware.generate.extension_files import DEFINE, extension_rtl_files, generated_files
+from vdla.hardware.generate.extension_package import EXTENSION_PACKAGE
+from vdla.hardware.generate.rtl_files import EXTENSION_FOLDER, FOLDER, PACKAGE, rtl_files
 from vdla.support.errors import Error
 
 Node: TypeAlias = Any
 """A node of a syntax tree; its attributes depend on its kind."""
 
 _CHECKS = re.compile(r"`ifndef SYNTHESIS.*?`endif", re.DOTALL)
+_OF_EXTENSIONS = re.compile(rf"^`ifdef {DEFINE}\b.*?^`endif", re.DOTALL | re.MULTILINE)
 
 _OUT_OF_RANGE = (pyslang.Diags.IndexOOB, pyslang.Diags.RangeOOB)
 
@@ -58,6 +61,16 @@ class SourceFile:
         """Where the assertions are, which are not part of the machine."""
         return [match.span() for match in _CHECKS.finditer(self.text)]
 
+    @property
+    def of_extensions(self) -> list[Span]:
+        """What machines with extensions have, and what others have in its place."""
+        return [match.span() for match in _OF_EXTENSIONS.finditer(self.text)]
+
+    @property
+    def place(self) -> Path:
+        """The path in a folder of the RTL."""
+        return Path(*self.path.parts[-2:]) if _is_of_extensions(self.path) else Path(self.path.name)
+
     def elaborates(self, place: Span) -> bool:
         """Whether the configuration elaborates an expression of a place."""
         return any(place[0] <= begin and end <= place[1] for begin, end in self.types)
@@ -69,37 +82,64 @@ class SourceFile:
 
 
 def read_design(config: Config, folder: Path = FOLDER) -> list[SourceFile]:
-    """All files of the RTL but the generated package, elaborated for a configuration."""
-    paths = rtl_files(folder)
-    texts = [path.read_text(encoding="utf-8") for path in paths]
-    manager, trees, compilation = _elaborated(config, paths, texts)
-    errors = [getAllDiagnostic for getAllDiagnostic in compilation.getAllDiagnostics() if getAllDiagnostic.isError()]
+    """All files of the RTL that a machine has but generated ones, elaborated for it."""
+    paths = [*rtl_files(folder), *(extension_rtl_files(folder) if generated_files(config) else [])]
+    texts = {path: path.read_text(encoding="utf-8") for path in paths}
+    manager, trees, compilation = _elaborated(config, texts)
+    errors = [diagnostic for diagnostic in compilation.getAllDiagnostics() if diagnostic.isError()]
     if errors:
         raise DesignError(f"rtl: {pyslang.DiagnosticEngine.reportAll(manager, errors).strip()}")
     types = _types(compilation)
     return [
-        SourceFile(path, text, tree.root, types.get(tree.root.sourceRange.start.buffer.id, {}))
-        for path, text, tree in zip(paths, texts, trees, strict=True)
+        SourceFile(path, texts[path], tree.root, types.get(tree.root.sourceRange.start.buffer.id, {}))
+        for path, tree in trees.items()
     ]
+
+
+def read_designs(configs: Iterable[Config]) -> list[SourceFile]:
+    """All files of the RTL that one of the machines has, as the first of them elaborates each."""
+    files: dict[Path, SourceFile] = {}
+    for config in configs:
+        for file in read_design(config):
+            files.setdefault(file.path, file)
+    return list(files.values())
 
 
 def selects_out_of_range(config: Config, texts: Mapping[Path, str]) -> bool:
     """Whether slang finds a constant select outside of its vector, which a lint refuses."""
-    _, _, compilation = _elaborated(config, list(texts), list(texts.values()))
-    return any(getAllDiagnostic.code in _OUT_OF_RANGE for getAllDiagnostic in compilation.getAllDiagnostics())
+    plain = not generated_files(config)
+    mine = {path: text for path, text in texts.items() if not (plain and _is_of_extensions(path))}
+    _, _, compilation = _elaborated(config, mine)
+    return any(diagnostic.code in _OUT_OF_RANGE for diagnostic in compilation.getAllDiagnostics())
+
+
+def _is_of_extensions(path: Path) -> bool:
+    return path.parent.name == EXTENSION_FOLDER
 
 
 def _elaborated(
-    config: Config, paths: Sequence[Path], texts: Sequence[str]
-) -> tuple[pyslang.SourceManager, list[syntax.SyntaxTree], ast.Compilation]:
+    config: Config, texts: Mapping[Path, str]
+) -> tuple[pyslang.SourceManager, dict[Path, syntax.SyntaxTree], ast.Compilation]:
+    """The compilation of the RTL with what is generated for a machine; the trees of the RTL.
+
+    A machine with extensions has a package of its own in place of the one in the RTL, whose tree
+    remains without types.
+    """
     manager, options = pyslang.SourceManager(), pyslang.Bag()
     compilation = ast.Compilation()
-    package = syntax.SyntaxTree.fromText(svgen.render(config), manager, PACKAGE, PACKAGE, options)
-    trees = [
-        syntax.SyntaxTree.fromText(text, manager, path.name, str(path), options)
-        for path, text in zip(paths, texts, strict=True)
-    ]
-    for tree in (package, *trees):
+    generated = generated_files(config)
+    if generated:
+        defined = parsing.PreprocessorOptions()
+        defined.predefines = [DEFINE]
+        options.preprocessorOptions = defined
+
+    def parsed(text: str, name: str, path: str) -> syntax.SyntaxTree:
+        return syntax.SyntaxTree.fromText(text, manager, name, path, options)
+
+    trees = {path: parsed(text, path.name, str(path)) for path, text in texts.items()}
+    of_rtl = [tree for path, tree in trees.items() if not (generated and path.name == EXTENSION_PACKAGE)]
+    others = {PACKAGE: svgen.render(config), **generated}
+    for tree in (*(parsed(text, name, name) for name, text in others.items()), *of_rtl):
         compilation.addSyntaxTree(tree)
     return manager, trees, compilation
 

@@ -10,6 +10,7 @@ inputs of their ports must be equal, and their outputs take any value, equal on 
 from __future__ import annotations
 
 import re
+import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,7 +18,8 @@ from pathlib import Path
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.yosys import YosysError, run_yosys
 from vdla.hardware.generate import svgen
-from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, needed_files
+from vdla.hardware.generate.extension_files import extension_rtl_files, machine_paths
+from vdla.hardware.generate.rtl_files import EXTENSION_FOLDER, FOLDER, PACKAGE, TOP, needed_files, rtl_files
 from vdla.verification.rtl_mutants.defects import Defect
 from vdla.verification.rtl_mutants.model import mutated
 
@@ -50,7 +52,12 @@ equiv_status -assert
 
 
 def is_equivalent(config: Config, defect: Defect) -> bool:
-    """Whether the machine of a configuration is proved to be the same with a defect."""
+    """Whether the machine of a configuration is proved to be the same with a defect.
+
+    What only machines with extensions have is not proved: its users are generated.
+    """
+    if defect.of_extensions or not (FOLDER / f"{defect.module}.sv").exists():
+        return False
     tops = proof_tops(defect.module)
     return not _TOO_LARGE & set(tops) and all(_is_equivalent(config, defect, top) for top in tops)
 
@@ -81,18 +88,13 @@ def _users(module: str) -> Iterable[str]:
 
 
 def _is_equivalent(config: Config, defect: Defect, top: str) -> bool:
-    sources = needed_files(FOLDER / f"{top}.sv")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / PACKAGE).write_text(svgen.render(config), encoding="utf-8")
         script = ""
         for side in ("gold", "gate"):
-            (folder / side).mkdir()
-            for source in sources:
-                text = source.read_text(encoding="utf-8")
-                changed = side == "gate" and source.stem == defect.module
-                (folder / side / source.name).write_text(mutated(text, defect) if changed else text, encoding="utf-8")
-            files = " ".join([PACKAGE, *(f"{side}/{source.name}" for source in sources)])
+            sources = _sources(config, defect if side == "gate" else None, top, folder / side)
+            files = " ".join([PACKAGE, *(str(source.relative_to(folder)) for source in sources)])
             opaque = "" if defect.module == RAM else f"--blackboxed-module {RAM}"
             script += _READ.format(top=top, sources=files, side=side, ram=RAM, opaque=opaque)
         try:
@@ -100,3 +102,18 @@ def _is_equivalent(config: Config, defect: Defect, top: str) -> bool:
         except YosysError:
             return False
     return True
+
+
+def _sources(config: Config, defect: Defect | None, top: str, folder: Path) -> list[Path]:
+    """The files of a machine that a module needs, written to a folder, perhaps with a defect."""
+    rtl = folder / "rtl"
+    (rtl / EXTENSION_FOLDER).mkdir(parents=True)
+    for path in (*rtl_files(), *extension_rtl_files()):
+        text = path.read_text(encoding="utf-8")
+        if defect is not None and path.stem == defect.module:
+            text = mutated(text, defect)
+        (rtl / path.relative_to(FOLDER)).write_text(text, encoding="utf-8")
+    for path in machine_paths(config, folder, rtl):
+        if path.parent != folder:
+            shutil.copy(path, folder)
+    return needed_files(folder / f"{top}.sv", folder=folder)

@@ -4,22 +4,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from vdla.hardware.config import Config
 from vdla.verification.programs.random_machines import FOUR_PORTS
 
 _TINY = Config.preset("tiny")
 
-MACHINES: tuple[Config, ...] = (
-    _TINY,
-    replace(_TINY, name="deep", batch=2, block_in=16, block_out=8, axi_bits=64, wgt_kib=4, command_depth=5),
-    replace(FOUR_PORTS, name="ports", burst_beats=40),
-    replace(_TINY, name="double", array_rate=2, block_in=16, block_out=8, axi_bits=64, wgt_kib=4),
-)
-"""`deep` has adder trees, FIFOs whose depth is not a power of two, entries of several beats, also
-of results; `ports` four memory ports, at which a burst can have more than 128 beats; `double` an
-array at twice the clock.
-"""
+
+@cache
+def mutated_machines() -> tuple[Config, ...]:
+    """The machines, the least first.
+
+    `deep` has adder trees, FIFOs whose depth is not a power of two, entries of several beats, also
+    of results; `ports` four memory ports, at which a burst can have more than 128 beats; `double`
+    an array at twice the clock; `extended` instructions of its own, with state, a stage on the way
+    out and the use of the array.
+    """
+    from vdla.verification.generated_tests.planted import sample_machine
+
+    return (
+        _TINY,
+        replace(_TINY, name="deep", batch=2, block_in=16, block_out=8, axi_bits=64, wgt_kib=4, command_depth=5),
+        replace(FOUR_PORTS, name="ports", burst_beats=40),
+        replace(_TINY, name="double", array_rate=2, block_in=16, block_out=8, axi_bits=64, wgt_kib=4),
+        replace(sample_machine(), name="extended"),
+    )
 
 
 # --- environment ----------------------------------------------------------------------------------

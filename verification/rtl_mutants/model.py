@@ -43,14 +43,18 @@ def write_guarded(files: Iterable[SourceFile], numbered: Mapping[int, Defect], f
     (folder / f"{SELECTOR}.sv").write_text(SELECTOR_TEXT, encoding="utf-8")
     for file in files:
         mine = {number: defect for number, defect in numbered.items() if defect.module == file.module}
-        (folder / file.path.name).write_text(guarded(file.text, mine), encoding="utf-8")
+        _write(folder / file.place, guarded(file.text, mine))
 
 
 def write_mutated(files: Iterable[SourceFile], defect: Defect, folder: Path) -> None:
     """Writes all files, with one defect in place of the original."""
     for file in files:
-        text = mutated(file.text, defect) if file.module == defect.module else file.text
-        (folder / file.path.name).write_text(text, encoding="utf-8")
+        _write(folder / file.place, mutated(file.text, defect) if file.module == defect.module else file.text)
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
 
 
 def mutated(text: str, defect: Defect) -> str:

@@ -14,7 +14,7 @@ from vdla.hardware.generate.rtl_files import rtl_files
 from vdla.verification.rtl_mutants.campaign import all_defects, sample
 from vdla.verification.rtl_mutants.defects import Defect, defects
 from vdla.verification.rtl_mutants.design import DesignError, read_design
-from vdla.verification.rtl_mutants.machines import MACHINES
+from vdla.verification.rtl_mutants.machines import mutated_machines
 from vdla.verification.rtl_mutants.model import guarded, mutated
 from vdla.verification.rtl_mutants.rules import KINDS
 
@@ -84,7 +84,7 @@ def test_constants_and_code_that_is_not_elaborated_have_no_defects(tmp_path: Pat
 
 
 def test_every_kind_and_nearly_every_module_has_defects() -> None:
-    every = all_defects(MACHINES)
+    every = all_defects(mutated_machines())
     assert {defect.kind for defect in every} == set(KINDS)
     assert len({defect.key for defect in every}) == len(every) > 2000
     without = {path.stem for path in rtl_files()} - {defect.module for defect in every}
@@ -122,7 +122,7 @@ def test_an_error_of_the_language_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_sample_has_every_module_and_repeats_by_its_seed() -> None:
-    every = all_defects(MACHINES)
+    every = all_defects(mutated_machines())
     chosen = sample(every, 3, 100)
     assert chosen == sample(every, 3, 100) != sample(every, 4, 100)
     assert len({defect.key for defect in chosen}) == 100
