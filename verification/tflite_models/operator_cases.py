@@ -3,106 +3,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from vdla.support.arrays import Array
-from vdla.verification.tflite_models.writer import TfliteWriter
+from vdla.verification.tflite_models.draft import CaseDraft, Maker, OperatorCase, ints
+from vdla.verification.tflite_models.movement_cases import MOVEMENTS
 
 _RELU_KINDS = (0, 1, 2, 3)  # none, RELU, RELU_N1_TO_1, RELU6
-_UNARY = ("LOGISTIC", "TANH")
-_Random = np.random.Generator
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OperatorCase:
-    """A file with one operator, as it was written, its inputs by name, and its results."""
-
-    operator: str
-    writer: TfliteWriter
-    content: bytes
-    inputs: Mapping[str, Array]
-    outputs: tuple[int, ...]
-
-
-class _Draft:
-    """A model in work with random parameters."""
-
-    def __init__(self, random: _Random) -> None:
-        self.random, self.writer = random, TfliteWriter()
-        self.inputs: dict[str, Array] = {}
-
-    def scale(self, low: float = 0.01, high: float = 0.1) -> float:
-        return float(np.float32(np.exp(self.random.uniform(np.log(low), np.log(high)))))
-
-    def zero(self) -> int:
-        return int(self.random.integers(-100, 101))
-
-    def data(self, shape: Sequence[int]) -> Array:
-        return self.random.integers(-128, 128, tuple(shape)).astype(np.int8)
-
-    def input(self, *shape: int, scale: float | None = None, zero_point: int | None = None) -> int:
-        name = f"x{len(self.inputs)}"
-        self.inputs[name] = self.data(shape)
-        return self.result(*shape, scale=scale, zero_point=zero_point, name=name)
-
-    def result(
-        self,
-        *shape: int,
-        scale: float | None = None,
-        zero_point: int | None = None,
-        name: str = "y",
-        dtype: str = "int8",
-    ) -> int:
-        factor = self.scale() if scale is None else scale
-        zero = self.zero() if zero_point is None else zero_point
-        return self.writer.tensor(shape, dtype, scale=factor, zero_point=zero, name=name)
-
-    def like(self, tensor: int, *shape: int, name: str = "y") -> int:
-        """A result of the scale and zero point of another tensor."""
-        of = self.writer.tensors[tensor]
-        return self.result(*shape, scale=of.scale[0], zero_point=of.zero_point, name=name)
-
-    def weight(self, shape: Sequence[int], axis: int, *, per_channel: bool) -> int:
-        values = self.random.integers(-127, 128, tuple(shape)).astype(np.int8)
-        scales = [self.scale(0.002, 0.02) for _ in range(shape[axis] if per_channel else 1)]
-        return self.writer.constant(values, scale=scales, axis=axis)
-
-    def bias(self, outputs: int) -> int:
-        return self.writer.constant(self.random.integers(-5000, 5000, outputs).astype(np.int32), scale=0.001)
-
-    def pick(self, *values: Any) -> Any:  # noqa: ANN401  one of them
-        return values[int(self.random.integers(len(values)))]
-
-    def case(self, operator: str, inputs: Sequence[int], outputs: Sequence[int], **options: Any) -> OperatorCase:  # noqa: ANN401
-        self.writer.operator(operator, inputs, outputs, **options)
-        read = [n for n, tensor in enumerate(self.writer.tensors) if tensor.name in self.inputs]
-        content = self.writer.bytes(read, outputs)
-        return OperatorCase(operator, self.writer, content, self.inputs, tuple(outputs))
 
 
 def operator_cases(seed: int = 0, rounds: int = 4) -> Iterator[OperatorCase]:
     """Cases of every operator."""
     for number in range(rounds):
-        for index, make in enumerate(_MAKERS):
-            yield make(_Draft(np.random.default_rng((seed, number, index))))
+        for index, make in enumerate((*_MAKERS, *MOVEMENTS)):
+            yield make(CaseDraft(np.random.default_rng((seed, number, index))))
 
 
 def _size(size: int, kernel: int, stride: int, padding: int, dilation: int = 1) -> int:
     return -(-size // stride) if padding == 0 else (size - (kernel - 1) * dilation - 1) // stride + 1
 
 
-def _activation(d: _Draft) -> int:
+def _activation(d: CaseDraft) -> int:
     return int(d.pick(*_RELU_KINDS))
 
 
 # --- products -------------------------------------------------------------------------------------
 
 
-def _conv(d: _Draft) -> OperatorCase:
+def _conv(d: CaseDraft) -> OperatorCase:
     (h, w, c, o), (kh, kw) = d.random.integers(5, 9, 4).tolist(), d.random.integers(1, 4, 2).tolist()
     stride, padding, dilation = d.pick(1, 2), d.pick(0, 1), d.pick(1, 2)
     if stride > 1:
@@ -118,7 +48,7 @@ def _conv(d: _Draft) -> OperatorCase:
     return d.case("CONV_2D", (x, k, b), (y,), Padding=padding, FusedActivationFunction=_activation(d), **options)
 
 
-def _depthwise(d: _Draft) -> OperatorCase:
+def _depthwise(d: CaseDraft) -> OperatorCase:
     (h, w, c), (kh, kw), times = (
         d.random.integers(4, 9, 3).tolist(),
         d.random.integers(1, 4, 2).tolist(),
@@ -140,7 +70,7 @@ def _depthwise(d: _Draft) -> OperatorCase:
     )
 
 
-def _transposed(d: _Draft) -> OperatorCase:
+def _transposed(d: CaseDraft) -> OperatorCase:
     h, w, c, o = d.random.integers(2, 7, 4).tolist()
     kernel, stride, padding = d.pick(2, 3, 4), d.pick(1, 2), d.pick(0, 1)
     sizes = [n * stride if padding == 0 else (n - 1) * stride + max(kernel, stride) for n in (h, w)]
@@ -151,7 +81,7 @@ def _transposed(d: _Draft) -> OperatorCase:
     return d.case("TRANSPOSE_CONV", (shape, k, x), (y,), Padding=padding, StrideH=stride, StrideW=stride)
 
 
-def _dense(d: _Draft) -> OperatorCase:
+def _dense(d: CaseDraft) -> OperatorCase:
     rows, depth, outputs = d.random.integers(1, 20, 3).tolist()
     x = d.input(rows, depth)
     k = d.weight((outputs, depth), 0, per_channel=False)
@@ -160,7 +90,7 @@ def _dense(d: _Draft) -> OperatorCase:
     return d.case("FULLY_CONNECTED", (x, k, b), (y,), FusedActivationFunction=_activation(d))
 
 
-def _matmul(d: _Draft) -> OperatorCase:
+def _matmul(d: CaseDraft) -> OperatorCase:
     m, k, n = d.random.integers(2, 9, 3).tolist()
     adjoint_a, adjoint_b = d.pick(False, True), d.pick(False, True)
     a = d.input(2, *((k, m) if adjoint_a else (m, k)))
@@ -169,11 +99,17 @@ def _matmul(d: _Draft) -> OperatorCase:
     return d.case("BATCH_MATMUL", (a, b), (y,), AdjX=adjoint_a, AdjY=adjoint_b)
 
 
+def _arg(d: CaseDraft) -> OperatorCase:
+    x, axis = d.input(2, 7, 3), d.writer.constant(np.array(1, np.int32))
+    y = d.writer.tensor((2, 3), "int32", name="y")
+    return d.case("ARG_MAX", (x, axis), (y,), OutputType=2)
+
+
 # --- windows --------------------------------------------------------------------------------------
 
 
-def _pool(operator: str) -> Callable[[_Draft], OperatorCase]:
-    def make(d: _Draft) -> OperatorCase:
+def _pool(operator: str) -> Maker:
+    def make(d: CaseDraft) -> OperatorCase:
         h, w, c = d.random.integers(4, 10, 3).tolist()
         (kh, kw), stride, padding = d.random.integers(1, 5, 2).tolist(), d.pick(1, 2), d.pick(0, 1)
         x = d.input(1, h, w, c)
@@ -184,8 +120,8 @@ def _pool(operator: str) -> Callable[[_Draft], OperatorCase]:
     return make
 
 
-def _mean(operator: str) -> Callable[[_Draft], OperatorCase]:
-    def make(d: _Draft) -> OperatorCase:
+def _mean(operator: str) -> Maker:
+    def make(d: CaseDraft) -> OperatorCase:
         shape, axes = d.random.integers(2, 8, 4).tolist(), d.pick((1, 2), (3,), (1,), (-1, 1), (0, 1, 2, 3))
         keeps = d.pick(True, False)
         x, reduced = d.input(*shape), {axis % 4 for axis in axes}
@@ -201,8 +137,8 @@ def _mean(operator: str) -> Callable[[_Draft], OperatorCase]:
 # --- element by element ---------------------------------------------------------------------------
 
 
-def _binary(operator: str) -> Callable[[_Draft], OperatorCase]:
-    def make(d: _Draft) -> OperatorCase:
+def _binary(operator: str) -> Maker:
+    def make(d: CaseDraft) -> OperatorCase:
         shape = tuple(d.random.integers(1, 6, 4).tolist())
         other = d.pick(shape, (1, 1, 1, shape[3]), shape)
         a, b = d.input(*shape), d.input(*other)
@@ -213,8 +149,8 @@ def _binary(operator: str) -> Callable[[_Draft], OperatorCase]:
     return make
 
 
-def _choice(operator: str) -> Callable[[_Draft], OperatorCase]:
-    def make(d: _Draft) -> OperatorCase:
+def _choice(operator: str) -> Maker:
+    def make(d: CaseDraft) -> OperatorCase:
         a = d.input(1, 4, 4, 3)
         of = d.writer.tensors[a]
         b = d.input(1, 4, 4, 3, scale=of.scale[0], zero_point=of.zero_point)
@@ -223,10 +159,10 @@ def _choice(operator: str) -> Callable[[_Draft], OperatorCase]:
     return make
 
 
-def _unary(operator: str, **fixed: Any) -> Callable[[_Draft], OperatorCase]:  # noqa: ANN401
+def _unary(operator: str, **fixed: Any) -> Maker:  # noqa: ANN401
     """Every int8 value once; `fixed` are the scale and zero point of the result."""
 
-    def make(d: _Draft) -> OperatorCase:
+    def make(d: CaseDraft) -> OperatorCase:
         x = d.input(1, 16, 16, 1)
         d.inputs["x0"] = np.arange(-128, 128).astype(np.int8).reshape(1, 16, 16, 1)
         return d.case(operator, (x,), (d.result(1, 16, 16, 1, **fixed),))
@@ -234,89 +170,33 @@ def _unary(operator: str, **fixed: Any) -> Callable[[_Draft], OperatorCase]:  # 
     return make
 
 
-def _leaky(d: _Draft) -> OperatorCase:
+def _leaky(d: CaseDraft) -> OperatorCase:
     x = d.input(1, 16, 16, 1)
     d.inputs["x0"] = np.arange(-128, 128).astype(np.int8).reshape(1, 16, 16, 1)
     return d.case("LEAKY_RELU", (x,), (d.result(1, 16, 16, 1),), Alpha=d.pick(0.1, 0.3, 0.01))
 
 
-def _prelu(d: _Draft) -> OperatorCase:
+def _prelu(d: CaseDraft) -> OperatorCase:
     x = d.input(1, 5, 6, 4)
     slope = d.writer.constant(d.data(d.pick((1, 1, 4), (5, 6, 4), (1, 1, 1))), scale=d.scale(), zero_point=d.zero())
     return d.case("PRELU", (x, slope), (d.result(1, 5, 6, 4, scale=d.scale(0.05, 0.3)),))
 
 
-def _bilinear(d: _Draft) -> OperatorCase:
+def _bilinear(d: CaseDraft) -> OperatorCase:
     h, w, oh, ow = d.random.integers(1, 9, 4).tolist()
-    x, size = d.input(1, h, w, 3), d.writer.constant(_ints(oh, ow))
+    x, size = d.input(1, h, w, 3), d.writer.constant(ints(oh, ow))
     corners, centres = d.pick((False, False), (True, False), (False, True))
     y = d.like(x, 1, oh, ow, 3)
     return d.case("RESIZE_BILINEAR", (x, size), (y,), AlignCorners=corners, HalfPixelCenters=centres)
 
 
-def _softmax(d: _Draft) -> OperatorCase:
+def _softmax(d: CaseDraft) -> OperatorCase:
     x = d.input(int(d.random.integers(1, 6)), int(d.random.integers(1, 40)), scale=d.scale(0.01, 0.4))
     y = d.result(*d.writer.tensors[x].shape, scale=1 / 256, zero_point=-128)
     return d.case("SOFTMAX", (x,), (y,), Beta=1.0)
 
 
-# --- movements ------------------------------------------------------------------------------------
-
-
-def _moving(
-    operator: str,
-    shape: Sequence[int],
-    result: Sequence[int],
-    *constants: Array,
-    **options: Any,  # noqa: ANN401
-) -> Callable[[_Draft], OperatorCase]:
-    def make(d: _Draft) -> OperatorCase:
-        x = d.input(*shape)
-        more = [d.writer.constant(value) for value in constants]
-        return d.case(operator, (x, *more), (d.like(x, *result),), **options)
-
-    return make
-
-
-def _concatenation(d: _Draft) -> OperatorCase:
-    axis, shape = int(d.random.integers(0, 4)), [2, 3, 4, 5]
-    a = d.input(*shape)
-    of = d.writer.tensors[a]
-    b = d.input(*shape, scale=of.scale[0], zero_point=of.zero_point)
-    shape[axis] *= 2
-    return d.case("CONCATENATION", (a, b), (d.like(a, *shape),), Axis=axis)
-
-
-def _pack(d: _Draft) -> OperatorCase:
-    a = d.input(3, 4)
-    of = d.writer.tensors[a]
-    b = d.input(3, 4, scale=of.scale[0], zero_point=of.zero_point)
-    return d.case("PACK", (a, b), (d.like(a, 3, 2, 4),), Axis=1, ValuesCount=2)
-
-
-def _unpack(d: _Draft) -> OperatorCase:
-    x = d.input(3, 2, 4)
-    return d.case("UNPACK", (x,), (d.like(x, 3, 4, name="y0"), d.like(x, 3, 4, name="y1")), Axis=1, Num=2)
-
-
-def _split(d: _Draft) -> OperatorCase:
-    x = d.input(2, 6, 4)
-    axis = d.writer.constant(np.array(1, np.int32))
-    results = [d.like(x, 2, 2, 4, name=f"y{n}") for n in range(3)]
-    return d.case("SPLIT", (axis, x), results, NumSplits=3)
-
-
-def _arg(d: _Draft) -> OperatorCase:
-    x, axis = d.input(2, 7, 3), d.writer.constant(np.array(1, np.int32))
-    y = d.writer.tensor((2, 3), "int32", name="y")
-    return d.case("ARG_MAX", (x, axis), (y,), OutputType=2)
-
-
-def _ints(*values: Any) -> Array:  # noqa: ANN401  integers, or rows of them
-    return np.array(values, np.int32)
-
-
-_MAKERS: tuple[Callable[[_Draft], OperatorCase], ...] = (
+_MAKERS: tuple[Maker, ...] = (
     _conv,
     _depthwise,
     _transposed,
@@ -344,31 +224,5 @@ _MAKERS: tuple[Callable[[_Draft], OperatorCase], ...] = (
     _prelu,
     _bilinear,
     _softmax,
-    _concatenation,
-    _pack,
-    _unpack,
-    _split,
     _arg,
-    _moving("PAD", (1, 3, 4, 2), (1, 6, 5, 4), _ints((0, 0), (1, 2), (0, 1), (1, 1))),
-    _moving("TRANSPOSE", (2, 3, 4, 5), (5, 2, 4, 3), _ints(3, 0, 2, 1)),
-    _moving("RESHAPE", (2, 6, 4), (4, 12), _ints(4, 12)),
-    _moving("SQUEEZE", (2, 1, 4, 1), (2, 4)),
-    _moving("EXPAND_DIMS", (2, 4), (2, 1, 4), np.array(1, np.int32)),
-    _moving("SLICE", (3, 8, 5), (2, 4, 5), _ints(1, 2, 0), _ints(2, 4, -1)),
-    _moving(
-        "STRIDED_SLICE",
-        (3, 8, 5),
-        (3, 3),
-        _ints(0, 6, 1),
-        _ints(3, 0, 2),
-        _ints(1, -2, 1),
-        BeginMask=1,
-        ShrinkAxisMask=4,
-    ),
-    _moving("GATHER", (4, 5, 2), (4, 3, 2), _ints(4, 0, 2), Axis=1),
-    _moving("SPACE_TO_DEPTH", (1, 4, 6, 3), (1, 2, 3, 12), BlockSize=2),
-    _moving("DEPTH_TO_SPACE", (1, 2, 3, 12), (1, 4, 6, 3), BlockSize=2),
-    _moving("RESIZE_NEAREST_NEIGHBOR", (1, 4, 5, 3), (1, 7, 10, 3), _ints(7, 10)),
-    _moving("RESIZE_NEAREST_NEIGHBOR", (1, 4, 5, 3), (1, 7, 3, 3), _ints(7, 3), HalfPixelCenters=True),
-    _moving("TILE", (2, 3), (4, 9), _ints(2, 3)),
 )

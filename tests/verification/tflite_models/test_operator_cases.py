@@ -13,7 +13,8 @@ pytest.importorskip("tflite")
 
 from vdla.compiler.graph.tflite import import_tflite
 from vdla.compiler.graph.tflite.table import CONVERTERS
-from vdla.verification.tflite_models.operator_cases import OperatorCase, operator_cases
+from vdla.verification.tflite_models.draft import OperatorCase
+from vdla.verification.tflite_models.operator_cases import operator_cases
 from vdla.verification.tflite_models.reference import reference_outputs
 from vdla.verification.tflite_models.tiny import TINY_MODELS
 

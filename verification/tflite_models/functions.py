@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference kernels that work element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from vdla.support.arrays import Array
+from vdla.verification.tflite_models.rounding import multiplier, round_half_away, shift_right, times
+from vdla.verification.tflite_models.step import Kernel, Kernels, OperatorStep
+
+
+def _sum(sign: int) -> Kernel:
+    def kernel(s: OperatorStep) -> Array:
+        a, b, twice = float(s.scale(0)), float(s.scale(1)), 2 * max(float(s.scale(0)), float(s.scale(1)))
+        first, second = times(s.wide(0) << 20, a / twice), times(s.wide(1) << 20, b / twice)
+        return s.result(times(first + sign * second, twice / (2**20 * float(s.y_scale))))
+
+    return kernel
+
+
+def _mul(s: OperatorStep) -> Array:
+    return s.result(times(s.wide(0) * s.wide(1), float(s.scale(0) * s.scale(1) / s.y_scale)))
+
+
+def _rescale(s: OperatorStep, activation: int = 0) -> Array:
+    return s.result(times(s.wide(0), float(s.scale(0) / s.y_scale)), activation)
+
+
+def _requantise(s: OperatorStep) -> Array:
+    return s.result(times(s.wide(0), float(s.scale(0)) / float(s.y_scale)))
+
+
+def _leaky(s: OperatorStep) -> Array:
+    x, alpha = s.wide(0), np.float32(s.options["Alpha"])
+    above, below = float(s.scale(0) / s.y_scale), float(s.scale(0) * alpha / s.y_scale)
+    return s.result(np.where(x >= 0, times(x, above), times(x, below)))
+
+
+def _prelu(s: OperatorStep) -> Array:
+    x, slope = s.wide(0), s.wide(1)
+    above, below = float(s.scale(0) / s.y_scale), float(s.scale(0) * s.scale(1) / s.y_scale)
+    return s.result(np.where(x >= 0, times(x, above), times(x * slope, below)))
+
+
+def _absolute(s: OperatorStep) -> Array:
+    x = np.abs(s.wide(0))
+    return s.result(x if s.scale(0) == s.y_scale else times(x, float(s.scale(0) / s.y_scale)))
+
+
+def _by_float(function: Callable[[Array], Array]) -> Kernel:
+    def kernel(s: OperatorStep) -> Array:
+        values = function((s.wide(0).astype(np.float32) * s.scale(0)).astype(np.float32)).astype(np.float32)
+        scaled = values * (np.float32(1) / s.y_scale)
+        return s.result(np.vectorize(round_half_away, otypes=[np.int64])(scaled.astype(np.float64)))
+
+    return kernel
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(np.float32(1) / (np.float32(1) + np.exp(-x)))
+
+
+def _short_high(a: Array, b: int) -> Array:
+    """As `doubling_high`, of 16 bits."""
+    product = np.asarray(a, np.int64) * b
+    nudged = product + np.where(product >= 0, 2**14, 1 - 2**14)
+    return np.where(nudged >= 0, nudged // 2**15, -(-nudged // 2**15))
+
+
+def _hard_swish(s: OperatorStep) -> Array:
+    fine = np.float32(1 / 128) * s.scale(0)
+    q, shift = multiplier(float(fine / s.y_scale))
+    gate_q, gate_shift = multiplier(float(fine / np.float32(3.0 / 32768.0)))
+    x = s.wide(0) << 7
+    scaled = _short_high(x, min((q + 2**15) >> 16, 2**15 - 1))
+    gate = np.clip(x * 2 ** max(gate_shift - 1, 0), -(2**15), 2**15 - 1)
+    gate = _short_high(gate, min((gate_q + 2**15) >> 16, 2**15 - 1))
+    gate = np.clip(gate * 2, -(2**15), 2**15 - 1) if gate_shift > 0 else gate
+    gate = shift_right(gate, -gate_shift) if gate_shift < 0 else gate
+    product = ((gate + 2**15) >> 1) * scaled
+    high = np.where(product >= 0, product // 2**15, -(-product // 2**15))
+    return s.result(shift_right(high, -shift) if shift <= 0 else high * 2**shift)
+
+
+FUNCTIONS: Kernels = {
+    "ABS": _absolute,
+    "ADD": _sum(1),
+    "HARD_SWISH": _hard_swish,
+    "LEAKY_RELU": _leaky,
+    "LOGISTIC": _by_float(_sigmoid),
+    "MAXIMUM": lambda s: np.maximum(s[0], s[1]),
+    "MINIMUM": lambda s: np.minimum(s[0], s[1]),
+    "MUL": _mul,
+    "PRELU": _prelu,
+    "QUANTIZE": _requantise,
+    "RELU": lambda s: _rescale(s, 1),
+    "RELU6": lambda s: _rescale(s, 3),
+    "RELU_N1_TO_1": lambda s: _rescale(s, 2),
+    "SUB": _sum(-1),
+    "TANH": _by_float(np.tanh),
+}
