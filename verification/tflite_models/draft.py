@@ -69,6 +69,12 @@ class CaseDraft:
         of = self.writer.tensors[tensor]
         return self.result(*shape, scale=of.scale[0], zero_point=of.zero_point, name=name)
 
+    def given(self, value: Array) -> int:
+        """An input of this value that is not quantised."""
+        name = f"x{len(self.inputs)}"
+        self.inputs[name] = value
+        return self.writer.tensor(value.shape, value.dtype.name, name=name)
+
     def weight(self, shape: Sequence[int], axis: int, *, per_channel: bool) -> int:
         """A constant int8 weight."""
         values = self.random.integers(-127, 128, tuple(shape)).astype(np.int8)

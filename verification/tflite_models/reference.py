@@ -15,7 +15,15 @@ import numpy as np
 from vdla.support.arrays import Array
 from vdla.verification.tflite_models.functions import FUNCTIONS
 from vdla.verification.tflite_models.movements import MOVEMENTS
-from vdla.verification.tflite_models.rounding import doubling_high, multiplier, shift_right, times, times_once
+from vdla.verification.tflite_models.rounding import (
+    doubling_high,
+    inverse_root,
+    multiplier,
+    shift_right,
+    times,
+    times_fixed,
+    times_once,
+)
 from vdla.verification.tflite_models.step import Kernel, Kernels, OperatorStep
 from vdla.verification.tflite_models.writer import TfliteWriter
 
@@ -106,8 +114,8 @@ def _transposed(s: OperatorStep) -> Array:
 
 def _dense(s: OperatorStep) -> Array:
     total = s.wide(0).reshape(-1, s[1].shape[1]) @ s[1].astype(np.int64).T + _bias(s, 2)
-    factor = (s.scale(0) * s.scales(1)).astype(np.float64) / float(s.y_scale)
-    return s.result(_by_channel(np.asarray(total), factor, times_once))
+    one = np.asarray((s.scale(0) * s.scales(1)).astype(np.float64) / float(s.y_scale))
+    return s.result(_by_channel(np.asarray(total), one if one.size == 1 else _factors(s, 0, 1), times_once))
 
 
 def _matmul(s: OperatorStep) -> Array:
@@ -147,12 +155,26 @@ def _mean(s: OperatorStep) -> Array:
     q, shift = multiplier(float(s.scale(0)) / float(s.y_scale))
     more = min(count.bit_length() - 1, 32, 31 + shift)
     q, shift = (q << more) // count, shift - more
-    scaled = shift_right(doubling_high(total * 2 ** max(shift, 0), q), max(-shift, 0))
-    return s.result(np.asarray(scaled))
+    return s.result(times_fixed(total, q, shift))
+
+
+def _total(s: OperatorStep) -> Array:
+    total = s.wide(0).sum(axis=tuple(int(a) % s[0].ndim for a in s[1]))
+    return s.result(times(total, float(s.scale(0)) / float(s.y_scale)))
 
 
 def _extreme(function: Callable[..., Array]) -> Kernel:
     return lambda s: function(s[0], axis=tuple(int(a) for a in s[1]))
+
+
+# --- lengths --------------------------------------------------------------------------------------
+
+
+def _normalised(s: OperatorStep) -> Array:
+    """Rows over their lengths, in units of 1/128."""
+    rows = s.wide(0).reshape(-1, s[0].shape[-1])
+    made = [times_fixed(row, q, shift + 7) for row in rows for q, shift in [inverse_root(int(row @ row))]]
+    return np.asarray(np.clip(np.array(made), -128, 127).astype(np.int8))
 
 
 # --- softmax --------------------------------------------------------------------------------------
@@ -215,11 +237,13 @@ _REDUCTIONS: Kernels = {
     "CONV_2D": _conv,
     "DEPTHWISE_CONV_2D": _depthwise,
     "FULLY_CONNECTED": _dense,
+    "L2_NORMALIZATION": _normalised,
     "MAX_POOL_2D": _max_pool,
     "MEAN": _mean,
     "REDUCE_MAX": _extreme(np.max),
     "REDUCE_MIN": _extreme(np.min),
     "SOFTMAX": _softmax,
+    "SUM": _total,
     "TRANSPOSE_CONV": _transposed,
 }
 

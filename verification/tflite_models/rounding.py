@@ -40,13 +40,38 @@ def shift_right(x: Array, exponent: int) -> Array:
     return np.asarray((x >> exponent) + ((x & mask) > threshold))
 
 
+def times_fixed(x: Array, q: int, shift: int) -> Array:
+    """x * q * 2**shift, rounded twice."""
+    return shift_right(doubling_high(x * 2 ** max(shift, 0), q), max(-shift, 0))
+
+
 def times(x: Array, real: float) -> Array:
     """x times a factor, rounded twice."""
-    q, shift = multiplier(real)
-    return shift_right(doubling_high(x * 2 ** max(shift, 0), q), max(-shift, 0))
+    return times_fixed(x, *multiplier(real))
 
 
 def times_once(x: Array, real: float) -> Array:
     """x times a factor, rounded once."""
     q, shift = multiplier(real)
     return np.asarray((x * q + (1 << (30 - shift))) >> (31 - shift))
+
+
+def inverse_root(value: int) -> tuple[int, int]:
+    """1 / sqrt(value) as q * 2**shift, q of 31 bits: five steps of Newton's method from 1."""
+    if value <= 1:
+        return 2**31 - 1, 0
+    right = 11
+    while value >= 2**29:
+        value, right = value // 4, right + 1
+    pairs = (32 - value.bit_length() - 1) // 2 - 1
+    value, right = value << 2 * pairs, right - pairs
+
+    def high(p: int, q: int) -> int:
+        return int(doubling_high(np.array(p), q))
+
+    half, x = int(shift_right(np.array(value >> 1), 1)), 2**28
+    for _ in range(5):
+        cube = high(high(x, x), x) << 6
+        x = (high(3 << 27, x) - high(half, cube)) << 3
+    q = high(x, 1518500250)
+    return (q << -right, 0) if right < 0 else (q, -right)

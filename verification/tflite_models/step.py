@@ -60,6 +60,11 @@ class OperatorStep:
         return self.tensors[self.written[0]].zero_point
 
     @property
+    def y_dtype(self) -> str:
+        """The element type of the first result."""
+        return self.tensors[self.written[0]].dtype
+
+    @property
     def y_shape(self) -> tuple[int, ...]:
         """The shape of the first result."""
         return self.tensors[self.written[0]].shape
@@ -68,10 +73,10 @@ class OperatorStep:
         """Rescaled sums with the zero point, within the limits of the fused activation."""
         kind = self.options.get("FusedActivationFunction", 0) if activation is None else activation
         low, high = -128, 127
-        if kind in (1, 3):
+        if kind in (1, 3, 4):
             low = max(low, self.quantised(0.0))
-        if kind == 3:
-            high = min(high, self.quantised(6.0))
+        if kind in (3, 4):
+            high = min(high, self.quantised(6.0 if kind == 3 else 1.0))
         if kind == 2:
             low, high = max(low, self.quantised(-1.0)), min(high, self.quantised(1.0))
         return np.asarray(np.clip(rescaled + self.y_zero, low, high).astype(np.int8))
