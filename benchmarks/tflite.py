@@ -18,7 +18,8 @@ import vdla
 from vdla.benchmarks.harness import BenchmarkResult, Row, host_receipt, total
 from vdla.support.arrays import Array
 from vdla.support.progress import Progress, silent
-from vdla.verification.tflite_models.operator_cases import OperatorCase, operator_cases
+from vdla.verification.tflite_models.draft import OperatorCase
+from vdla.verification.tflite_models.operator_cases import operator_cases
 from vdla.verification.tflite_models.reference import reference_outputs
 from vdla.verification.tflite_models.tiny import TINY_MODELS, TinyModel
 

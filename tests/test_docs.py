@@ -19,6 +19,8 @@ from vdla.commands import COMMANDS, EXIT_CODES, load
 from vdla.commands.board_command import SUBCOMMANDS, load_subcommand
 from vdla.networks.digits_images import held_out_digits, training_digits
 from vdla.networks.registry import NETWORKS
+from vdla.verification.tflite_models.tiny import TINY_MODELS
+from vdla.verification.tflite_models.writer import TfliteWriter
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = (
@@ -51,6 +53,24 @@ def test_the_way_from_a_model_to_frames_per_second(tmp_path: Path, request: pyte
     np.save(tmp_path / "held_out.npy", held_out.images[:100])
     np.save(tmp_path / "labels.npy", held_out.labels[:100])
     check_page(ROOT / "docs" / "deploy.md", tmp_path, request.config.getoption("--update-golden"))
+
+
+def test_the_page_of_tensorflow_lite(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Runs on a network with weights from a seed, and on a file of operators that are refused."""
+    pytest.importorskip("tflite")
+    network = TINY_MODELS["keyword_spotting"](0)
+    (tmp_path / "keywords.tflite").write_bytes(network.content)
+    np.save(tmp_path / "sound.npy", network.data(0))
+    (tmp_path / "others.tflite").write_bytes(refused_operators())
+    check_page(ROOT / "docs" / "tflite.md", tmp_path, request.config.getoption("--update-golden"))
+
+
+def refused_operators() -> bytes:
+    writer = TfliteWriter()
+    x, a, b = (writer.tensor((1, 4), scale=0.1, name=name) for name in ("x", "angles", "states"))
+    writer.operator("SIN", (x,), (a,))
+    writer.operator("UNIDIRECTIONAL_SEQUENCE_LSTM", (x,), (b,))
+    return writer.bytes((x,), (a, b))
 
 
 def section(command: str) -> str:

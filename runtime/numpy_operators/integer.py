@@ -18,6 +18,7 @@ import numpy.typing as npt
 from vdla.hardware.fixed_point import EXTRA_BITS, scale_fixed_point
 from vdla.hardware.numerics import wrap32
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
+from vdla.runtime.numpy_operators.integer_normalise import qnormalise
 from vdla.runtime.numpy_operators.integer_products import conv_sums, conv_transpose_sums, dense_sums, matmul_sums
 from vdla.runtime.numpy_operators.integer_softmax import qsoftmax
 from vdla.runtime.numpy_operators.requantise import (
@@ -151,6 +152,7 @@ _COMPUTE: Mapping[str, Callable[..., Array]] = {
     "vdla.PackPatches": pack_patches,
     "vdla.QDense": requantised(dense_sums),
     "vdla.QMatMul": requantised(matmul_sums),
+    "vdla.QNormalise": qnormalise,
     "vdla.QSoftmax": qsoftmax,
     "vdla.RowTerms": row_terms,
     "vdla.ToInt8": to_int8,

@@ -45,13 +45,16 @@ class _Network:
     def shape(self, value: int) -> tuple[int, ...]:
         return self.writer.tensors[value].shape
 
-    def _weight(self, shape: Sequence[int], axis: int, channels: int, scale: float = 0.006) -> tuple[int, int, float]:
-        """Weight, bias and the mean weight scale; a scale about `scale` for each of `channels`."""
+    def _weight(
+        self, x: int, shape: Sequence[int], axis: int, channels: int, scale: float = 0.006
+    ) -> tuple[int, int, float]:
+        """Weight, bias in the scale of sums over `x`, the mean weight scale: about `scale`."""
         values = np.clip(self.random.normal(0, _WEIGHT_SPREAD, tuple(shape)).round(), -127, 127).astype(np.int8)
         scales = scale * self.random.uniform(0.7, 1.3, channels)
         weight = self.writer.constant(values, scale=scales.tolist(), axis=axis)
         bias = self.random.integers(-3000, 3000, shape[axis]).astype(np.int32)
-        return weight, self.writer.constant(bias, scale=0.001), float(scales.mean())
+        products = (scales * self.writer.tensors[x].scale[0]).tolist()
+        return weight, self.writer.constant(bias, scale=products), float(scales.mean())
 
     def _result(self, shape: Sequence[int], scale: float, activation: int, name: str = "") -> int:
         zero = -128 if activation == _RELU else 4
@@ -71,7 +74,7 @@ class _Network:
 
     def conv(self, x: int, outputs: int, kernel: Sequence[int], stride: int = 1, activation: int = _RELU) -> int:
         batch, height, width, channels = self.shape(x)
-        weight, bias, mean = self._weight((outputs, *kernel, channels), 0, outputs)
+        weight, bias, mean = self._weight(x, (outputs, *kernel, channels), 0, outputs)
         shape = (batch, -(-height // stride), -(-width // stride), outputs)
         y = self._result(shape, self._scale(x, mean, prod(kernel) * channels, activation), activation)
         options = {"StrideH": stride, "StrideW": stride, "DilationHFactor": 1, "DilationWFactor": 1}
@@ -82,7 +85,7 @@ class _Network:
 
     def depthwise(self, x: int, stride: int = 1) -> int:
         batch, height, width, channels = self.shape(x)
-        weight, bias, mean = self._weight((1, 3, 3, channels), 3, channels)
+        weight, bias, mean = self._weight(x, (1, 3, 3, channels), 3, channels)
         shape = (batch, -(-height // stride), -(-width // stride), channels)
         y = self._result(shape, self._scale(x, mean, 9, _RELU), _RELU)
         options = {"StrideH": stride, "StrideW": stride, "DilationHFactor": 1, "DilationWFactor": 1}
@@ -115,7 +118,7 @@ class _Network:
     def dense(self, x: int, outputs: int, activation: int = _NONE, name: str = "") -> int:
         rows, depth = self.shape(x)
         weight_scale = 0.006 if activation == _RELU or name else _LOGIT / self._scale(x, 1.0, depth, activation)
-        weight, bias, mean = self._weight((outputs, depth), 0, 1, weight_scale)
+        weight, bias, mean = self._weight(x, (outputs, depth), 0, 1, weight_scale)
         y = self._result((rows, outputs), self._scale(x, mean, depth, activation), activation, name)
         self.writer.operator("FULLY_CONNECTED", (x, weight, bias), (y,), FusedActivationFunction=activation)
         return y

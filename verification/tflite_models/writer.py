@@ -24,6 +24,10 @@ _VERSION = 3
 _VERSIONS = {
     "RESHAPE": 1, "SQUEEZE": 1, "EXPAND_DIMS": 1, "TILE": 1, "ELU": 1, "HARD_SWISH": 1, "RELU_N1_TO_1": 1,
     "PRELU": 1, "LEAKY_RELU": 2, "ARG_MAX": 2, "ARG_MIN": 2, "SUM": 2, "SPACE_TO_DEPTH": 2, "DEPTH_TO_SPACE": 1,
+    "BROADCAST_TO": 2, "CAST": 1, "DEQUANTIZE": 2, "EQUAL": 2, "EXP": 2, "GATHER_ND": 2, "GELU": 2, "GREATER": 2,
+    "GREATER_EQUAL": 2, "L2_NORMALIZATION": 2, "LESS": 2, "LESS_EQUAL": 2, "LOG": 2, "LOG_SOFTMAX": 2,
+    "MIRROR_PAD": 2, "NOT_EQUAL": 2, "PADV2": 2, "RELU_0_TO_1": 1, "REVERSE_V2": 2, "RSQRT": 2, "SELECT": 2,
+    "SELECT_V2": 1, "SHAPE": 1, "SPLIT_V": 2, "SQRT": 2, "SQUARED_DIFFERENCE": 2,
 }  # fmt: skip
 """Versions of operators but the third; interpreters refuse versions that they do not know."""
 _FIRST_NEW_CODE = 127
@@ -40,6 +44,7 @@ _OPTIONS = {
     "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions", "RESIZE_BILINEAR": "ResizeBilinearOptions",
     "ARG_MAX": "ArgMaxOptions", "ARG_MIN": "ArgMinOptions", "CAST": "CastOptions", "DIV": "DivOptions",
     "SQUEEZE": "SqueezeOptions", "MIRROR_PAD": "MirrorPadOptions", "L2_NORMALIZATION": "L2NormOptions",
+    "GELU": "GeluOptions", "SHAPE": "ShapeOptions",
 }  # fmt: skip
 
 

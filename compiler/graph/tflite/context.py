@@ -171,6 +171,7 @@ def affine(tensor: TfliteTensor) -> Affine:
 LIMITS: dict[str, tuple[float | None, float | None]] = {
     "NONE": (None, None),
     "RELU": (0.0, None),
+    "RELU_0_TO_1": (0.0, 1.0),
     "RELU_N1_TO_1": (-1.0, 1.0),
     "RELU6": (0.0, 6.0),
 }

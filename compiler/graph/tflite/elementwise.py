@@ -10,11 +10,13 @@ import numpy as np
 from vdla.compiler.graph.graph import TensorType
 from vdla.compiler.graph.integer.affine import multipliers
 from vdla.compiler.graph.tflite.builder import IMAGE
-from vdla.compiler.graph.tflite.context import OperatorContext
+from vdla.compiler.graph.tflite.context import HIGH, LOW, OperatorContext
 from vdla.compiler.graph.tflite.errors import decline
 from vdla.compiler.graph.tflite.floats import activated, check_float
 from vdla.hardware.factors import residual_factors
-from vdla.hardware.fixed_point import EXTRA_BITS, fixed_point
+from vdla.hardware.fixed_point import EXTRA_BITS, fixed_point, scale_fixed_point
+
+_COMPARED_BITS, _DIFFERENCE_BITS = 8, 7  # that int8 numbers gain before they are rescaled
 
 
 def operands(at: OperatorContext) -> tuple[list[str], TensorType, bool]:
@@ -103,12 +105,43 @@ def choice(op: str) -> Callable[[OperatorContext], None]:
 
 
 def comparison(op: str) -> Callable[[OperatorContext], None]:
-    """Comparisons of numbers that are not quantised."""
+    """Comparisons; int8 numbers are compared as integers in a common scale."""
 
     def convert(at: OperatorContext) -> None:
-        if at.tensor(0).dtype in ("int8", "uint8", "int16"):
-            decline(f"compare numbers that are not quantised, got {at.tensor(0).dtype}")
+        kinds = [at.tensor(position).dtype for position in (0, 1)]
+        if kinds[0] != kinds[1] or kinds[0] in ("uint8", "int16"):
+            decline(f"compare numbers of one type, of int8 or not quantised, got {kinds[0]} and {kinds[1]}")
         names, kind, is_image = operands(at)
-        at.define(at.add(op, names, {}, TensorType("bool", kind.shape)), is_image=is_image)
+        if kinds[0] == "int8":
+            names = [_scaled(at, names[n], n, at.affine(n).wide, _COMPARED_BITS) for n in (0, 1)]
+        kind = TensorType("bool", kind.shape)
+        if op == "NotEqual":
+            return at.define(at.add("Not", [at.add("Equal", names, {}, kind)], {}, kind), is_image=is_image)
+        return at.define(at.add(op, names, {}, kind), is_image=is_image)
 
     return convert
+
+
+def squared_difference(at: OperatorContext) -> None:
+    """SQUARED_DIFFERENCE."""
+    names, kind, is_image = operands(at)
+    if not at.is_quantised:
+        check_float(at, 0, 1)
+        difference = at.add("Sub", names, {}, kind)
+        return at.define(at.add("Mul", [difference, difference], {}, kind), is_image=is_image)
+    a, b, y = at.affine(0), at.affine(1), at.result
+    twice = 2 * max(a.wide, b.wide)
+    scaled = [_scaled(at, names[n], n, at.affine(n).wide / twice, _DIFFERENCE_BITS) for n in (0, 1)]
+    difference = at.add("Sub", scaled)
+    attributes = at.rescaled(twice * twice / ((1 << 2 * _DIFFERENCE_BITS) * y.wide), (LOW, HIGH))
+    square = at.add("Mul", [difference, difference])
+    made = at.add("vdla.QRescale", [square], {"x_zero_point": 0, **attributes}, kind)
+    return at.define(made, is_image=is_image)
+
+
+def _scaled(at: OperatorContext, name: str, position: int, factor: float, bits: int) -> str:
+    """int8 numbers with more bits times a factor as int32, by a table of what each becomes."""
+    centred = np.arange(LOW, HIGH + 1) - at.affine(position).zero_point
+    values = scale_fixed_point(centred << bits, *fixed_point(factor)).astype(np.int32)
+    ordered = at.builder.constant(np.roll(values, LOW), f"{at.builder.label}_scaled")  # -1 is the last index
+    return at.add("Gather", [ordered, at.add("Cast", [name], {"to": "int32"})], {"axis": 0})

@@ -15,10 +15,16 @@ def check_float(at: OperatorContext, *positions: int) -> None:
     """Refuses an operator on other activations than float32, or int8 with an int8 result."""
     kinds = [at.tensor(position).dtype for position in positions or (0,)] + [at.output.dtype]
     if set(kinds) != {"float32"}:
-        decline(f"be of float32 or of int8 throughout, got {', '.join(kinds)}{_remedy(kinds)}")
+        decline(f"{_rule(kinds)}, got {', '.join(kinds)}{_remedy(kinds)}")
+
+
+def _rule(kinds: list[str]) -> str:
+    return "be of float32" if set(kinds) == {"int8"} else "be of float32 or of int8 throughout"
 
 
 def _remedy(kinds: list[str]) -> str:
+    if set(kinds) == {"int8"}:
+        return "; keep the operator in float when you quantise"
     if "int16" in kinds or "uint8" in kinds:
         return "; convert the model with TFLITE_BUILTINS_INT8 and int8 activations"
     return ""

@@ -8,6 +8,7 @@ for each element that there can be.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import erf, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from vdla.compiler.graph.tflite.context import HIGH, LIMITS, LOW, OperatorContex
 from vdla.compiler.graph.tflite.errors import decline
 from vdla.compiler.graph.tflite.floats import check_float
 from vdla.hardware.fixed_point import divide_by_power, fixed_point, scale_fixed_point
+from vdla.hardware.inverse_root import inverse_root
 
 _EVERY = np.arange(LOW, HIGH + 1)
 _Float = Callable[[Array], Array]
@@ -45,31 +47,32 @@ def function(op: str, compute: _Float | None = None, **attributes: Any) -> Calla
     """An operator of ONNX on floats; of int8 the function of float32 between two roundings."""
 
     def convert(at: OperatorContext) -> None:
-        if not at.is_quantised:
+        if not at.is_quantised or compute is None:
             check_float(at)
             return elementwise(at, op, attributes)
-        if compute is None:
-            decline("be of float32, got int8")
-        x, y = at.affine(0), at.result
-        with np.errstate(all="ignore"):
-            values = compute((_EVERY - x.zero_point).astype(np.float32) * x.scale).astype(np.float32)
-            quotients = values * (np.float32(1) / y.scale)
-        if not np.isfinite(quotients).all():
-            decline("be defined for every int8 value of its input")
-        return table(at, half_away(quotients) + y.zero_point)
+        return tabulate(at, compute)
 
     return convert
 
 
+def tabulate(at: OperatorContext, compute: _Float) -> None:
+    """The table of a function of float32 between two roundings; infinities saturate."""
+    x, y = at.affine(0), at.result
+    with np.errstate(over="ignore"):
+        values = compute((_EVERY - x.zero_point).astype(np.float32) * x.scale).astype(np.float32)
+        quotients = values * (np.float32(1) / y.scale)
+    table(at, half_away(quotients) + y.zero_point)
+
+
 def half_away(values: Array) -> Array:
     """Floats rounded half away from zero, as int64."""
-    whole = np.trunc(values)
-    away = np.abs(values - whole) >= 0.5
-    return np.asarray(np.clip(whole + np.where(away, np.sign(values), 0), -(2.0**31), 2.0**31)).astype(np.int64)
+    near = np.clip(values, -(2.0**31), 2.0**31)
+    whole = np.trunc(near)
+    return np.asarray(whole + np.where(np.abs(near - whole) >= 0.5, np.sign(near), 0)).astype(np.int64)
 
 
 def relu(name: str) -> Callable[[OperatorContext], None]:
-    """RELU, RELU6 and RELU_N1_TO_1, perhaps with another scale."""
+    """RELU, RELU6, RELU_0_TO_1 and RELU_N1_TO_1, perhaps with another scale."""
 
     def convert(at: OperatorContext) -> None:
         if at.is_quantised:
@@ -191,6 +194,54 @@ def _shifted(values: Array, shift: int) -> Array:
     return values << shift if shift > 0 else divide_by_power(values, -shift)
 
 
+# --- functions with a definition of their own -----------------------------------------------------
+
+
+def gelu(at: OperatorContext) -> None:
+    """GELU, by the error function or by a hyperbolic tangent."""
+    is_approximate = bool(at.option("Approximate", False))
+    if not at.is_quantised:
+        check_float(at)
+        return elementwise(at, "Gelu", {"approximate": "tanh" if is_approximate else "none"})
+    return tabulate(at, gelu_by_tanh if is_approximate else gelu_by_erf)
+
+
+def logarithm(at: OperatorContext) -> None:
+    """LOG: of int8, the least result where there is no logarithm."""
+    if not at.is_quantised:
+        check_float(at)
+        return elementwise(at, "Log", {})
+    least = np.float32(LOW - at.result.zero_point) * at.result.scale
+    return tabulate(at, lambda x: np.where(x > 0, np.log(np.where(x > 0, x, np.float32(1))), least))
+
+
+def square_root(at: OperatorContext) -> None:
+    """SQRT: of int8 rounded towards zero; of numbers below zero, which have none, as of zero."""
+    if not at.is_quantised:
+        check_float(at)
+        return elementwise(at, "Sqrt", {})
+    x, y = at.affine(0), at.result
+    roots = np.sqrt(x.scale * np.maximum(_EVERY - x.zero_point, 0).astype(np.float32))
+    return table(at, np.trunc(roots / y.scale).astype(np.int64) + y.zero_point)
+
+
+_ROOT_BITS = 20  # of a fraction in 1 / sqrt of an integer
+
+
+def inverse_square_root(at: OperatorContext) -> None:
+    """RSQRT: of int8 in fixed point; the greatest result from zero down, where there is no root."""
+    if not at.is_quantised:
+        check_float(at)
+        name, is_image = operand(at)
+        return at.define(at.add("Reciprocal", [at.add("Sqrt", [name])]), is_image=is_image)
+    x, y = at.affine(0), at.result
+    centred = np.maximum(_EVERY - x.zero_point, 0)
+    root, up = inverse_root(centred)
+    [factor], [shift], _ = fixed_point(1 / (float(np.sqrt(x.scale)) * y.wide))
+    scaled = scale_fixed_point(scale_fixed_point(1, root, up + _ROOT_BITS), factor, shift - _ROOT_BITS)
+    return table(at, np.where(centred > 0, scaled + y.zero_point, HIGH))
+
+
 # --- functions of float32 -------------------------------------------------------------------------
 
 
@@ -202,3 +253,15 @@ def logistic(x: Array) -> Array:
 def elu(x: Array) -> Array:
     """e^x - 1 below zero."""
     return np.where(x < 0, np.expm1(x), x)
+
+
+def gelu_by_erf(x: Array) -> Array:
+    """x times the normal distribution up to x, in double precision."""
+    wide = x.astype(np.float64)
+    return np.asarray(wide / 2 * (1 + np.array([erf(value / sqrt(2)) for value in wide])))
+
+
+def gelu_by_tanh(x: Array) -> Array:
+    """The approximation with a hyperbolic tangent, in double precision."""
+    wide = x.astype(np.float64)
+    return np.asarray(wide / 2 * (1 + np.tanh(sqrt(2 / pi) * (wide + 0.044715 * wide**3))))

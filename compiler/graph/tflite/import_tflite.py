@@ -41,7 +41,6 @@ def import_tflite(source: bytes | str | Path, *, name: str | None = None) -> Gra
 
     model = read_model(content, place)
     builder = GraphBuilder(model, place)
-    _check_unknown(model, builder, place)
     for index in dict.fromkeys(model.inputs):
         tensor, label = model.tensors[index], builder.names[index]
         if tensor.dtype not in ELEMENT_TYPES:
@@ -68,23 +67,17 @@ def _kind(content: bytes) -> str:
     return f"{len(content)} bytes of another format" if content else "an empty file"
 
 
-def _check_unknown(model: TfliteModel, builder: GraphBuilder, place: str) -> None:
-    """Refuses a model with operators that have no converter, all at once."""
-    from vdla.compiler.graph.tflite.table import CONVERTERS, remedy
-
-    unknown = [operator for operator in model.operators if operator.name not in CONVERTERS]
-    reasons = {_label(builder, operator): remedy(operator.name) for operator in unknown}
-    if reasons:
-        raise UnsupportedError(place, reasons)
-
-
 def _convert(model: TfliteModel, builder: GraphBuilder, place: str) -> None:
     """Adds the nodes of every operator; those that are refused are listed together."""
-    from vdla.compiler.graph.tflite.table import CONVERTERS
+    from vdla.compiler.graph.tflite.table import CONVERTERS, remedy
 
     reasons: dict[str, str] = {}
     refused: set[int] = set()
     for operator in model.operators:
+        if operator.name not in CONVERTERS:
+            reasons[_label(builder, operator)] = remedy(operator.name)
+            refused |= set(operator.outputs)
+            continue
         if not refused.isdisjoint(operator.inputs):
             refused |= set(operator.outputs)
             continue

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
+from typing import Literal
 
 import numpy as np
 
-from vdla.compiler.graph.graph import Array, TensorType
+from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.tflite.builder import FROM_IMAGE, IMAGE, TO_IMAGE
 from vdla.compiler.graph.tflite.context import OperatorContext
 from vdla.compiler.graph.tflite.errors import decline
@@ -69,14 +70,31 @@ def concatenate(at: OperatorContext) -> None:
 def pad(at: OperatorContext) -> None:
     """PAD with zeros, PADV2 with a constant, of any rank."""
     check_same_scale(at, 0)
-    _pad(at, "constant", _padding(at))
+    _pad(at, _padding(at))
 
 
 def mirror_pad(at: OperatorContext) -> None:
-    """MIRROR_PAD: REFLECT or SYMMETRIC, of which the first has a form in ONNX."""
-    if at.option("Mode") != 0:
-        decline("have the mode REFLECT, got SYMMETRIC")
-    _pad(at, "reflect", None)
+    """MIRROR_PAD: without the elements at the edges (REFLECT) or with them (SYMMETRIC)."""
+    check_same_scale(at, 0)
+    widths, name = _widths(at), at.read(0)
+    mode: Literal["reflect", "symmetric"] = "symmetric" if at.option("Mode") else "reflect"
+    for axis, (extent, sides) in enumerate(zip(at.tensor(0).shape, widths.tolist(), strict=True)):
+        if max(sides) > (extent if at.option("Mode") else extent - 1):
+            decline(f"have widths of at most the extents that are mirrored, got {sides} for {extent}")
+        if any(sides):
+            index = integers(at, np.pad(np.arange(extent), sides, mode), "mirrored")
+            name = at.add("Gather", [name, index], {"axis": axis})
+    at.define(name)
+
+
+def reverse(at: OperatorContext) -> None:
+    """REVERSE_V2 along constant axes."""
+    check_same_scale(at, 0)
+    name = at.read(0)
+    for axis in sorted({at.axis(axis) for axis in at.integers(1, "axes")}):
+        index = integers(at, range(at.tensor(0).shape[axis])[::-1], "reversed")
+        name = at.add("Gather", [name, index], {"axis": axis})
+    at.define(name)
 
 
 def _padding(at: OperatorContext) -> Array:
@@ -86,17 +104,22 @@ def _padding(at: OperatorContext) -> Array:
     return np.array(zero, at.output.dtype)
 
 
-def _pad(at: OperatorContext, mode: str, value: Array | None) -> None:
+def _widths(at: OperatorContext) -> Array:
+    """[rank, 2]: the widths before and after each dimension."""
     widths, rank = at.constant(1, "widths of padding"), len(at.tensor(0).shape)
     if widths.dtype.kind != "i" or widths.shape != (rank, 2) or widths.min(initial=0) < 0:
         decline(f"have widths of at least 0 before and after {rank} dimensions, got {widths.tolist()}")
+    return widths
+
+
+def _pad(at: OperatorContext, value: Array) -> None:
+    widths = _widths(at)
     is_image = at.builder.has_image(at.index(0))
     name = at.read_image(0) if is_image else at.read(0)
     ordered = widths[list(TO_IMAGE)] if is_image else widths
-    inputs = [name, integers(at, ordered.T.reshape(-1), "widths")]
-    if value is not None:
-        inputs.append(at.builder.constant(value, f"{at.builder.label}_padding"))
-    at.define(at.add("Pad", inputs, {"mode": mode}), is_image=is_image)
+    padding = at.builder.constant(value, f"{at.builder.label}_padding")
+    inputs = [name, integers(at, ordered.T.reshape(-1), "widths"), padding]
+    at.define(at.add("Pad", inputs, {"mode": "constant"}), is_image=is_image)
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -174,6 +197,21 @@ def _one(at: OperatorContext, position: int) -> int:
     return values[0]
 
 
+def select(at: OperatorContext) -> None:
+    """SELECT and SELECT_V2: of two tensors the elements of the first where a condition holds."""
+    check_same_scale(at, 1, 2)
+    shapes = [at.tensor(position).shape for position in range(3)]
+    if at.operator.name == "SELECT" and shapes[0] not in ((), shapes[1]):
+        decline(f"have a condition of one element or of {list(shapes[1])}, got {list(shapes[0])}")
+    at.define(at.add("Where", [at.read(position) for position in range(3)]))
+
+
+def gather_nd(at: OperatorContext) -> None:
+    """GATHER_ND: the parts that rows of indices name."""
+    check_same_scale(at, 0)
+    at.define(at.add("GatherND", [at.read(0), at.add("Cast", [at.read(1)], {"to": "int64"})]))
+
+
 def _split(at: OperatorContext, position: int, axis: int, parts: int | None, sizes: Sequence[int] | None) -> None:
     check_same_scale(at, position)
     extent, count = at.tensor(position).shape[axis], len(at.operator.outputs)
@@ -224,32 +262,8 @@ def gather(at: OperatorContext) -> None:
     """GATHER along an axis."""
     check_same_scale(at, 0)
     if at.option("BatchDims"):
-        decline(f"have no batch dimensions, got {at.option('BatchDims')}")
+        decline(f"have no batch dimensions, got {at.option('BatchDims')}; gather from a tensor without a batch")
     at.define(at.add("Gather", [at.read(0), at.read(1)], {"axis": at.axis(at.option("Axis"))}))
-
-
-def _blocks(op: str) -> Callable[[OperatorContext], None]:
-    def convert(at: OperatorContext) -> None:
-        check_same_scale(at, 0)
-        size = at.option("BlockSize")
-        if size < 1:
-            decline(f"have blocks of at least 1, got {size}")
-        x = at.read_image(0)
-        batch, channels, height, width = at.builder.type_of(x).extents
-        if op == "SpaceToDepth":
-            if height % size or width % size:
-                decline(f"have an image of whole blocks of {size}, got {height} x {width}")
-            shape = (batch, channels * size * size, height // size, width // size)
-        else:
-            if channels % (size * size):
-                decline(f"have channels of whole blocks of {size * size}, got {channels}")
-            shape = (batch, channels // (size * size), height * size, width * size)
-        at.define(at.add(op, [x], {"blocksize": size}, TensorType(at.output.dtype, shape)), is_image=True)
-
-    return convert
-
-
-space_to_depth, depth_to_space = _blocks("SpaceToDepth"), _blocks("DepthToSpace")
 
 
 def tile(at: OperatorContext) -> None:

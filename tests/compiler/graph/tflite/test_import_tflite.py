@@ -89,6 +89,26 @@ def test_all_operators_that_cannot_run_are_listed() -> None:
 
 
 @needs_package
+@pytest.mark.parametrize(
+    ("operator", "text"),
+    [
+        (
+            "UNIDIRECTIONAL_SEQUENCE_LSTM",
+            "recurrent layers are not imported; unroll them before the conversion, or export the network to ONNX",
+        ),
+        ("SVDF", "recurrent layers are not imported; unroll them before the conversion, or export the network to ONNX"),
+        (
+            "NON_MAX_SUPPRESSION_V5",
+            "boxes are selected outside of a network here; convert the model without its postprocessing",
+        ),
+        ("STABLEHLO_ADD", "StableHLO is not imported; convert the model with tf.lite.OpsSet.TFLITE_BUILTINS_INT8"),
+    ],
+)
+def test_an_operator_without_a_converter_has_a_remedy(operator: str, text: str) -> None:
+    assert message(one(operator, (1, 4))).splitlines()[1] == f"  {operator} y: {text}"
+
+
+@needs_package
 def test_operators_that_break_a_rule_are_listed_together() -> None:
     writer = TfliteWriter()
     x = writer.tensor((1, 4, 4, 2), "float32", name="x")
