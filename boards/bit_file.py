@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vdla.boards.board import Board, BoardError
+from vdla.boards.hwh import DESIGN, VIVADO
 from vdla.hardware.config import Config
 from vdla.support.atomic import write_bytes
 
@@ -105,7 +106,7 @@ def virtual_bit(board: Board, config: Config, build: str, hwh: str) -> BitFile:
         "hwh_sha256": hashlib.sha256(hwh.encode()).hexdigest(),
     }
     text = json.dumps(payload, sort_keys=True)
-    design = f"{board.name};UserID=0XFFFFFFFF;Version=virtual"
+    design = f"{DESIGN}_wrapper;UserID=0XFFFFFFFF;Version={VIVADO}"
     return BitFile(
         design=design, part=board.part, date="1970/01/01", time="00:00:00", payload=text.encode().ljust(_rounded(text))
     )

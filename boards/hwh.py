@@ -28,6 +28,8 @@ from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import REGISTERS, Bit, Register
 
 DESIGN = "vdla_system"
+VIVADO = "virtual"
+"""What stands in files of the virtual board for the version of Vivado."""
 AXI_VLNV = "xilinx.com:interface:aximm:1.0"
 PL_CLOCKS = 4
 
@@ -70,7 +72,7 @@ PROCESSING_SYSTEMS = {
 
 def render_hwh(board: Board, config: Config, build: str) -> str:
     """The text of the .hwh of a board with a machine; `build` is its hash, as registers show it."""
-    root = Element("EDKSYSTEM", EDWVERSION="1.2", TIMESTAMP="", VIVADOVERSION="virtual")
+    root = Element("EDKSYSTEM", EDWVERSION="1.2", TIMESTAMP="", VIVADOVERSION=VIVADO)
     SubElement(root, "SYSTEMINFO", BOARD=board.board_part, DEVICE=board.part, NAME=DESIGN)
     SubElement(root, "EXTERNALPORTS")
     SubElement(root, "EXTERNALINTERFACES")

@@ -287,8 +287,8 @@ ROOMS: dict[str, str] = {
         "verification.generated_tests benchmarks.harness runtime.studies benchmarks"
     ),
     "commands.board": (
-        "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis "
-        "charts commands"
+        "support hardware compiler.templates simulator runtime.devices runtime.network runtime.remote boards "
+        "boards.vivado boards.virtual networks runtime.diagnosis charts commands"
     ),
     "commands.on_board": (
         "support hardware hardware.program runtime.devices runtime.executor runtime.diagnosis commands"

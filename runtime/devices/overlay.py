@@ -24,6 +24,7 @@ from vdla.runtime.devices.board_link import BoardLink, await_board, limit_calls,
 from vdla.runtime.devices.completion import InterruptWait, interrupt_wait
 from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.handoff import IP_VLNV
+from vdla.runtime.devices.installed_overlays import installed_bitstreams
 
 OVERLAYS = "VDLA_OVERLAYS"
 """The environment variable with the folder of bitstreams."""
@@ -85,13 +86,14 @@ def _bitstream(where: str, config: Config, given: object) -> Path:
     name = f"{config.name}.bit"
     folder = os.environ.get(OVERLAYS)
     folders = [Path(folder)] if folder else []
-    for item in [*folders, Path()]:
-        if (item / name).is_file():
-            return item / name
-    raise DeviceError(
-        f"{where}: bitstream must be given, or be {name} in the folder ${OVERLAYS} or the current one, got none; "
-        "vdla board vivado builds it"
-    )
+    near = [item / name for item in [*folders, Path()] if (item / name).is_file()]
+    files = [*near, *(file for file in installed_bitstreams() if file.name == name)]
+    if not files:
+        raise DeviceError(
+            f"{where}: bitstream must be given, or be {name} in the folder ${OVERLAYS}, the current one, or an "
+            "installed package, got none; vdla board vivado builds it"
+        )
+    return files[0]
 
 
 # --- PYNQ -----------------------------------------------------------------------------------------

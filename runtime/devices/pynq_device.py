@@ -56,11 +56,12 @@ class PynqDevice:
     """A machine in a bitstream, loaded when the device is opened.
 
     `bitstream` is a .bit file with its .hwh beside it, by default CONFIG.bit in the folder
-    $VDLA_OVERLAYS or the current one, for the configuration's name; `download=False` takes it as
-    loaded. A run may take `timeout_s` seconds, and `timeout_cycles` cycles where given. A bitstream
-    that other sources were built into is refused unless its build is `accept_build`. `target` is
-    PYNQ's device, by default its active one. `memory_bytes` limits what is allocated. `fclk_mhz`
-    sets the accelerator's clock; `config.clock_mhz` is what the board says.
+    $VDLA_OVERLAYS, the current one, or an installed package of `vdla board package`, for the
+    configuration's name; `download=False` takes it as loaded. A run may take `timeout_s` seconds,
+    and `timeout_cycles` cycles where given. A bitstream that other sources were built into is
+    refused unless its build is `accept_build`. `target` is PYNQ's device, by default its active
+    one. `memory_bytes` limits what is allocated. `fclk_mhz` sets the accelerator's clock;
+    `config.clock_mhz` is what the board says.
     """
 
     name = "pynq"

@@ -15,8 +15,9 @@ from vdla.runtime.remote.address import Address
 from vdla.runtime.remote.calls import SESSION_CALL, CallFailed
 from vdla.runtime.remote.connection_cause import connection_fault
 from vdla.runtime.remote.credentials import Credentials
-from vdla.runtime.remote.http_listener import IDLE_S, LENGTH_BYTES, keep_alive, shut
+from vdla.runtime.remote.http_listener import IDLE_S, LENGTH_BYTES, keep_alive
 from vdla.runtime.remote.messages import SERVICE
+from vdla.runtime.remote.open_connections import shut
 from vdla.runtime.remote.tls_contexts import client_context
 
 _BROKEN = (OSError, ValueError, http.client.HTTPException)  # what a connection that ends raises

@@ -3,7 +3,8 @@
 
 A call is POST /SERVICE/NAME with a frame as its body, and the answer's body is a frame. The answer
 to a session's call is chunked and stays open: frames, each behind its length as a u32,
-little-endian. A connection has a thread; the number of connections is limited as that of calls.
+little-endian. A connection has a thread; the number of connections is limited as that of calls, and
+`OpenConnections` keeps those that never call from taking all of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import ssl
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
@@ -26,15 +26,17 @@ from vdla.runtime.remote.calls import DENIED, SESSION_CALL, not_free
 from vdla.runtime.remote.credentials import Credentials
 from vdla.runtime.remote.limits import Limits
 from vdla.runtime.remote.messages import SERVICE
+from vdla.runtime.remote.open_connections import OpenConnections, shut
 from vdla.runtime.remote.service import RemoteService
 from vdla.runtime.remote.tls_contexts import server_context
 
 IDLE_S = 60.0
 """Seconds after which a connection without a request is closed, and a request that stalls."""
+FIRST_S = 5.0
+"""Seconds in which the first call of a connection must come, handshake included."""
 LENGTH_BYTES = 4
 _POLL_S = 0.1
 _TEXT, _FRAME = "text/plain; charset=utf-8", "application/octet-stream"
-_LOST = (OSError, ValueError)  # of a connection that ends; ssl gives both
 
 
 class HttpListener:
@@ -79,20 +81,21 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self, address: tuple[str, int], family: socket.AddressFamily, context: ssl.SSLContext | None, most: int
     ) -> None:
         self.address_family = family
-        self._context, self._most = context, most
-        self._open: set[socket.socket] = set()
+        self._context, self.connections = context, OpenConnections(most)
         self._changed = threading.Condition()
         self.busy = 0
         super().__init__(address, _Connection)
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  of socketserver
         """Serve a connection in a thread; beyond the limit it is closed."""
-        with self._changed:
-            if len(self._open) >= self._most:
-                self.shutdown_request(request)
-                return
-            self._open.add(request)
-        super().process_request(request, client_address)
+        if self.connections.accept(request, client_address[0]):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Several times a second: end those that have not called in time."""
+        self.connections.end_late(FIRST_S)
 
     def finish_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  of socketserver
         """Serve a connection to its end, in its thread; the handshake is made here, too."""
@@ -102,19 +105,14 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
                 _Connection(request, client_address, self)
                 return
             request.settimeout(IDLE_S)
-            with self._context.wrap_socket(request, server_side=True) as wrapped:
-                self._replace(request, wrapped)
+            # the handshake comes after `replace`, so that another thread can end it
+            with self._context.wrap_socket(request, server_side=True, do_handshake_on_connect=False) as wrapped:
+                self.connections.replace(request, wrapped)
                 request = wrapped
+                wrapped.do_handshake()
                 _Connection(wrapped, client_address, self)
         finally:
-            self._replace(request, None)
-
-    def _replace(self, old: socket.socket, new: socket.socket | None) -> None:
-        with self._changed:
-            self._open.discard(old)
-            if new is not None:
-                self._open.add(new)
-            self._changed.notify_all()
+            self.connections.remove(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  of socketserver
         """A connection that breaks is no event: its client comes back or does not."""
@@ -130,9 +128,7 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
         end = time.monotonic() + timeout_s
         with self._changed:
             self._changed.wait_for(lambda: not self.busy, timeout_s)
-            for connection in self._open:
-                shut(connection)
-            self._changed.wait_for(lambda: not self._open, max(0.0, end - time.monotonic()))
+        self.connections.end_all(max(0.0, end - time.monotonic()))
 
 
 class _Connection(BaseHTTPRequestHandler):
@@ -145,7 +141,10 @@ class _Connection(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        """Say what this is, to a client that asks what the server speaks, or to a browser."""
+        """Say what this is, to a client that asks what the server speaks, or to a browser; the
+        connection ends, since it may be a stranger's.
+        """
+        self.close_connection = True
         if self.path == "/":
             self._answer(HTTPStatus.OK, b"a device of VDLA for pynq:// clients\n", _TEXT)
         else:
@@ -161,6 +160,7 @@ class _Connection(BaseHTTPRequestHandler):
         elif name != SESSION_CALL and name not in self.server.calls:
             self._refuse(HTTPStatus.NOT_FOUND, "call must be one of this version, got another")
         else:
+            self.server.connections.know(self.connection)
             frame = self._body()
             if frame is not None:
                 self._call(name, frame)
@@ -273,9 +273,3 @@ def keep_alive(connection: socket.socket) -> None:
     for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 2)):
         if hasattr(socket, name):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-def shut(connection: socket.socket) -> None:
-    """End a connection from any thread: whoever waits for it wakes. Its TLS state stays."""
-    with suppress(*_LOST):
-        socket.socket.shutdown(connection, socket.SHUT_RDWR)

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
 import sys
-import venv
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.numpy_alone import install, numpy_alone, run
 from helpers.plans import expected, small_artifact
 from helpers.small_programs import small_gemm
 
@@ -86,32 +84,12 @@ for name in ("pynq", "sim"):
 """
 
 
-def run(*command: object, cwd: Path) -> str:
-    environment = {"PATH": "/usr/bin:/bin"}
-    arguments = [str(part) for part in command]
-    done = subprocess.run(arguments, capture_output=True, text=True, timeout=300, cwd=cwd, env=environment)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
-
-
-def numpy_alone(folder: Path) -> Path:
-    """The Python of a new environment that has the NumPy of this one and nothing else."""
-    venv.create(folder, with_pip=True)
-    borrowed = folder / "borrowed"
-    borrowed.mkdir()
-    for path in Path(np.__file__).parents[1].glob("numpy*"):  # the package, its libraries, its metadata
-        (borrowed / path.name).symlink_to(path)
-    (next(folder.glob("lib/python*/site-packages")) / "borrowed.pth").write_text(f"{borrowed}\n")
-    return folder / "bin" / "python"
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="loads ELF objects")
 def test_the_wheel_works_beside_numpy_alone(tmp_path):
     python = numpy_alone(tmp_path / "venv")
     wheel = build_wheel(tmp_path / "dist")
-    run(python, "-m", "pip", "install", "--no-deps", "--no-index", "--quiet", "--disable-pip-version-check", wheel,
-        cwd=tmp_path)  # fmt: skip
+    install(python, wheel, options=("--no-deps",))
     program, inputs, out = small_gemm(Config.preset("tiny"))
     program.save(tmp_path / "p.vdla")
     small_artifact().save(tmp_path / "m.vdla")

@@ -112,8 +112,8 @@ def test_the_bitstream_names_the_machine(overlay: Path, capsys: Capture, monkeyp
     write_overlay(load_board("zcu104"), Config.preset("zcu104"), overlay)
     assert main(["selftest"]) == 2
     assert capsys.readouterr().err == (
-        "vdla_board: selftest: --bitstream must be given unless $VDLA_OVERLAYS and the current folder have one "
-        "together, got pynq_z2.bit, zcu104.bit\n"
+        "vdla_board: selftest: --bitstream must be given unless $VDLA_OVERLAYS, the current folder and installed "
+        "packages have one together, got pynq_z2.bit, zcu104.bit\n"
     )
 
 
@@ -138,7 +138,7 @@ def test_info_names_versions_memory_and_bitstreams(
     monkeypatch.chdir(tmp_path)
     assert main(["info"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
-        "bitstreams: none with a .hwh beside it, in $VDLA_OVERLAYS or the current folder"
+        "bitstreams: none with a .hwh beside it, in $VDLA_OVERLAYS, the current folder or installed packages"
     )
 
 

@@ -16,6 +16,7 @@ SUBCOMMANDS = {
     "list": "list the boards: part, presets, clock, ports, addresses",
     "vivado": "write the folder from which Vivado builds a bitstream",
     "wheel": "write the part of VDLA that runs on a board as a wheel of its own",
+    "package": "write a bitstream, checked, as a wheel for the board, with notebooks",
     "serve": "start a virtual board for clients of pynq, or serve a device for pynq://",
     "status": "say what servers of devices do",
     "certificates": "make the certificates of a server and its clients",
@@ -26,6 +27,7 @@ SUBCOMMANDS = {
 EXAMPLES = """\
   vdla board list
   vdla board vivado pynq_z2 -o build/pynq_z2
+  vdla board package pynq_z2 --bitstream pynq_z2.bit
   vdla board serve --preset pynq_z1 --overlay build/overlay
   vdla board selftest --device pynq -o measured.json
   vdla board SUBCOMMAND --help               more on one of them

@@ -40,7 +40,7 @@ def add_device_arguments(parser: argparse.ArgumentParser) -> None:
         {
             "--device NAME = sim": "sim (default), rtl, pynq, pynq://HOST:PORT, or a farm's file",
             "--bitstream FILE.bit": "the bitstream of pynq "
-            "(default NAME.bit of the machine, in $VDLA_OVERLAYS or here)",
+            "(default NAME.bit of the machine, in $VDLA_OVERLAYS, here or installed)",
             "--accept-build HASH": "accept a bitstream of this build, though other sources are installed",
         },
     )

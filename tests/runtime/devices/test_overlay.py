@@ -55,8 +55,8 @@ def test_the_bitstream_is_the_given_one_else_that_of_the_folder_else_of_the_curr
 
 def test_a_bitstream_that_is_not_there(here):
     assert message(find_bitstream, WHERE, TINY, None) == (
-        "device pynq: bitstream must be given, or be tiny.bit in the folder $VDLA_OVERLAYS or the current one, "
-        "got none; vdla board vivado builds it"
+        "device pynq: bitstream must be given, or be tiny.bit in the folder $VDLA_OVERLAYS, the current one, "
+        "or an installed package, got none; vdla board vivado builds it"
     )
     assert message(find_bitstream, WHERE, TINY, "x.bit") == "device pynq: bitstream must exist, got x.bit"
     assert message(find_bitstream, WHERE, TINY, "x.xsa") == "device pynq: bitstream must be a .bit file, got x.xsa"

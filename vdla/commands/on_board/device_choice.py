@@ -13,6 +13,7 @@ from vdla.commands.machine_options import read_config
 from vdla.commands.options import add_options
 from vdla.hardware.config import PRESETS, Config
 from vdla.runtime.devices.handoff import accelerator_parameters
+from vdla.runtime.devices.installed_overlays import installed_bitstreams
 from vdla.runtime.devices.overlay import OVERLAYS
 from vdla.support.suggest import one_of
 
@@ -21,7 +22,7 @@ def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     """--device, --bitstream, --accept-build, --fclk-mhz."""
     options = {
         "--device NAME = pynq": "pynq (default), or pynq://HOST:PORT, another board",
-        "--bitstream FILE.bit": f"the bitstream (default: the machine's in ${OVERLAYS} or here)",
+        "--bitstream FILE.bit": f"the bitstream (default: the machine's in ${OVERLAYS}, here or installed)",
         "--accept-build HASH": "accept a bitstream of this build, though other sources are installed",
         "--fclk-mhz MHZ": "set the clock of the accelerator",
     }
@@ -48,11 +49,13 @@ def device_options(where: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def bitstreams() -> list[Path]:
-    """The bitstreams with a handoff file beside them, in $VDLA_OVERLAYS and the current folder."""
+    """The bitstreams with a handoff file beside them: in $VDLA_OVERLAYS, the current folder, and
+    installed packages.
+    """
     folder = os.environ.get(OVERLAYS)
     folders = [Path(folder)] if folder else []
     files = [file for place in [*folders, Path()] for file in sorted(place.glob("*.bit"))]
-    return [file for file in files if file.with_suffix(".hwh").is_file()]
+    return [*(file for file in files if file.with_suffix(".hwh").is_file()), *installed_bitstreams()]
 
 
 def machine(where: str, arguments: argparse.Namespace) -> Config:
@@ -73,17 +76,19 @@ def _bitstream(where: str, given: Path | None) -> Path:
     if len(at_hand) != 1:
         got = ", ".join(map(str, at_hand)) or "none"
         raise CommandError(
-            f"{where}: --bitstream must be given unless ${OVERLAYS} and the current folder have one together, got {got}"
+            f"{where}: --bitstream must be given unless ${OVERLAYS}, the current folder and installed packages "
+            f"have one together, got {got}"
         )
     return at_hand[0]
 
 
 def machine_in(bitstream: Path) -> Config:
-    """The machine of a bitstream, by its handoff file."""
-    handoff = bitstream.with_suffix(".hwh")
+    """The machine of a bitstream, by its handoff file: a preset, or that of a package's JSON."""
+    handoff, description = bitstream.with_suffix(".hwh"), bitstream.with_suffix(".json")
     parameters = accelerator_parameters(handoff)
     name, fingerprint = parameters.get("PRESET", "none"), parameters.get("FINGERPRINT", "none")
-    for config in PRESETS.values():
+    packed = [read_config(description)] if description.is_file() else []
+    for config in [*packed, *PRESETS.values()]:
         if config.name == name and config.fingerprint == fingerprint:
             return config
     if name in PRESETS:

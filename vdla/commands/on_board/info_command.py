@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     if files:
         print(plain_table("bitstreams", _COLUMNS, files))
     else:
-        print("bitstreams: none with a .hwh beside it, in $VDLA_OVERLAYS or the current folder")
+        print("bitstreams: none with a .hwh beside it, in $VDLA_OVERLAYS, the current folder or installed packages")
     return OK
 
 

@@ -19,6 +19,7 @@ from vdla.commands.options import add_options
 from vdla.commands.plain_table import plain_table
 from vdla.hardware.config import Config
 from vdla.runtime.devices import open_device
+from vdla.runtime.devices.installed_overlays import installed_bitstreams
 from vdla.runtime.diagnosis.device_checks import CheckOutcome, check_device
 from vdla.runtime.diagnosis.known_program import KnownProgram, read_known
 
@@ -56,9 +57,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def known_programs(config: Config) -> Sequence[KnownProgram]:
-    """The programs for a machine; none for one that the wheel does not know."""
-    path = KNOWN_PROGRAMS / f"{config.fingerprint}.npz"
-    return read_known(path) if path.is_file() else []
+    """The programs for a machine, of this wheel or of that of a bitstream; none for one that
+    neither knows.
+    """
+    name = f"{config.fingerprint}.npz"
+    files = [KNOWN_PROGRAMS / name, *(bitstream.with_name(name) for bitstream in installed_bitstreams())]
+    return next((read_known(file) for file in files if file.is_file()), [])
 
 
 def _show(title: str, outcomes: Iterable[CheckOutcome]) -> None:
