@@ -224,7 +224,7 @@ ROOMS: dict[str, str] = {
     ),
     "verification.rtl_mutants": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "
-        "simulator.timing runtime.devices verification.programs verification.generated_tests"
+        "simulator.timing runtime.devices verification.programs verification.generated_tests compiler.extensions"
     ),
     "benchmarks.harness": "support hardware hardware.program",
     "benchmarks.gpu": (

@@ -19,8 +19,10 @@ def mutated_machines() -> tuple[Config, ...]:
     `deep` has adder trees, FIFOs whose depth is not a power of two, entries of several beats, also
     of results; `ports` four memory ports, at which a burst can have more than 128 beats; `double`
     an array at twice the clock; `extended` instructions of its own, with state, a stage on the way
-    out and the use of the array.
+    out, the use of the array, and results in the input buffer.
     """
+    from vdla.compiler.extensions import extend
+    from vdla.verification.generated_tests.input_samples import handed, woven
     from vdla.verification.generated_tests.planted import sample_machine
 
     return (
@@ -28,7 +30,7 @@ def mutated_machines() -> tuple[Config, ...]:
         replace(_TINY, name="deep", batch=2, block_in=16, block_out=8, axi_bits=64, wgt_kib=4, command_depth=5),
         replace(FOUR_PORTS, name="ports", burst_beats=40),
         replace(_TINY, name="double", array_rate=2, block_in=16, block_out=8, axi_bits=64, wgt_kib=4),
-        replace(sample_machine(), name="extended"),
+        replace(extend(sample_machine(), handed(2), woven(1)), name="extended"),
     )
 
 

@@ -43,7 +43,11 @@ def require(holds: bool, what: str) -> None:
 
 
 def _program(config: Config, seed: int, count: int) -> Program:
-    """A random program that has a STORE and whose load and compute units both read memory."""
+    """A random program that has a STORE and whose load and compute units both read memory.
+
+    With extensions it is longer, since it first writes their states.
+    """
+    count += 2 * len(config.extensions)
     for attempt in range(_ATTEMPTS):
         program = random_verified_program(config, seed + attempt, count)
         table = columns(config, program.words)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from helpers.datapaths import AT_ONCE, GROUPS, LATER, SPACED, distance, lend
-from helpers.input_datapaths import handed, woven
 from helpers.staged_datapaths import leaky
 from helpers.stateful_datapaths import echo, tally, tinted
 
@@ -23,6 +22,7 @@ from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP
 from vdla.hardware.generate.svgen import render
 from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN
 from vdla.support.processor import tool_environment
+from vdla.verification.generated_tests.input_samples import handed, woven
 from vdla.verification.generated_tests.samples import borrow
 from vdla.verification.programs.device_pair import Conditions, rtl_pair
 from vdla.verification.programs.random_data import random_arrays

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 from helpers.datapaths import GROUPS, LATER, SPACED
-from helpers.input_datapaths import handed, woven
 from helpers.staged_datapaths import leaky
 from helpers.stateful_datapaths import echo, tally, tinted
 
@@ -17,6 +16,7 @@ from vdla.runtime.devices import DeviceError
 from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.run import run
 from vdla.simulator.energy import Action, activity_of
+from vdla.verification.generated_tests.input_samples import handed, woven
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_machines import MACHINES
 from vdla.verification.programs.random_programs import random_verified_program

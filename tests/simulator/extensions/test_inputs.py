@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from helpers.extensions import lut
 from helpers.hand_programs import UOPS, program
-from helpers.input_datapaths import handed, woven
 from helpers.naive_function import Naive
 from helpers.naive_timing import Machine
 
@@ -25,6 +24,7 @@ from vdla.simulator.simulate import dram_image, simulate
 from vdla.simulator.timing import time_program
 from vdla.simulator.timing.vector_stalls import vector_stalls
 from vdla.verification.adversary import Harm, attack
+from vdla.verification.generated_tests.input_samples import handed, woven
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_programs import random_draft, random_verified_program
 

@@ -4,16 +4,23 @@
 Each function gives a `declare(config)` for a latency.
 """
 
-from vdla import te
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from vdla.compiler import te
 from vdla.compiler.extensions import Extension
+from vdla.hardware.config import Config
 from vdla.hardware.isa import PlugInField
+
+Declare = Callable[[Config], Extension]
 
 SUMS = "[Batch-1:0][BlockOut-1:0][31:0]"
 ENTRY = "[Batch-1:0][BlockIn-1:0][InpBits-1:0]"
 WEIGHTS = "[BlockOut-1:0][BlockIn-1:0][WgtBits-1:0]"
 
 
-def _datapath(name, latency, ports, value):
+def _datapath(name: str, latency: int, ports: Sequence[str], value: str) -> str:
     """A module that computes `value` for each element [b][i] of an entry, delayed by `latency`."""
     inputs = "".join(f"  input  logic {port},\n" for port in ports)
     return f"""
@@ -41,13 +48,16 @@ endmodule
 """
 
 
-def handed(latency):
+def handed(latency: int) -> Declare:
     """inp = acc >> k, its low bits: sums become the inputs of the next product."""
 
-    def declare(config):
+    def declare(config: Config) -> Extension:
         sums = te.placeholder((config.batch, config.block_out), "int32", "sums")
         k = te.placeholder((1,), "int32", "k")
-        value = lambda b, i: te.cast(config.inp_dtype, sums[b, i % config.block_out] >> k[0])  # noqa: E731
+
+        def value(b: te.Value, i: te.Value) -> te.Value:
+            return te.cast(config.inp_dtype, sums[b, i % config.block_out] >> k[0])
+
         return Extension(
             name="handed",
             doc="Hands sums back as inputs.",
@@ -66,13 +76,16 @@ def handed(latency):
     return declare
 
 
-def woven(latency):
+def woven(latency: int) -> Declare:
     """inp = every other element of two entries, as a step may have written them, and a weight."""
 
-    def declare(config):
+    def declare(config: Config) -> Extension:
         pair = te.placeholder((config.batch, 2 * config.block_in), config.inp_dtype, "pair")
         w = te.placeholder((config.block_out, config.block_in), config.wgt_dtype, "w")
-        value = lambda b, i: te.cast(config.inp_dtype, pair[b, 2 * i] + te.cast(config.inp_dtype, w[0, i]))  # noqa: E731
+
+        def value(b: te.Value, i: te.Value) -> te.Value:
+            return te.cast(config.inp_dtype, pair[b, 2 * i] + te.cast(config.inp_dtype, w[0, i]))
+
         return Extension(
             name="woven",
             doc="Takes every other element.",
