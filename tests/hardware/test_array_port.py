@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from helpers.datapaths import lend
 
 import vdla
 from vdla.compiler.extensions import ExtensionError
@@ -18,6 +17,7 @@ from vdla.hardware.generate.datapath_ports import datapath_units
 from vdla.hardware.generate.extension_files import machine_files
 from vdla.hardware.generate.svgen import render
 from vdla.runtime.checks.datapath_bench import bench_module, datapath_files
+from vdla.verification.generated_tests.datapath_samples import lend
 from vdla.verification.generated_tests.samples import borrow, rise
 
 TINY = Config.preset("tiny")

@@ -19,9 +19,11 @@ def mutated_machines() -> tuple[Config, ...]:
     `deep` has adder trees, FIFOs whose depth is not a power of two, entries of several beats, also
     of results; `ports` four memory ports, at which a burst can have more than 128 beats; `double`
     an array at twice the clock; `extended` instructions of its own, with state, a stage on the way
-    out, the use of the array, and results in the input buffer.
+    out, the use of the array, and results in the input buffer; `at_once` instructions whose steps
+    end in the cycle in which they begin, and that read groups of entries.
     """
     from vdla.compiler.extensions import extend
+    from vdla.verification.generated_tests.datapath_samples import AT_ONCE, GROUPS
     from vdla.verification.generated_tests.input_samples import handed, woven
     from vdla.verification.generated_tests.planted import sample_machine
 
@@ -31,6 +33,7 @@ def mutated_machines() -> tuple[Config, ...]:
         replace(FOUR_PORTS, name="ports", burst_beats=40),
         replace(_TINY, name="double", array_rate=2, block_in=16, block_out=8, axi_bits=64, wgt_kib=4),
         replace(extend(sample_machine(), handed(2), woven(1)), name="extended"),
+        replace(extend(_TINY, *AT_ONCE, *GROUPS, handed(0)), name="at_once"),
     )
 
 

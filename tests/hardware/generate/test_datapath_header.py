@@ -6,12 +6,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from helpers.datapaths import distance, fused
 
 from vdla.compiler.extensions import ExtensionError
 from vdla.hardware.config import Config
 from vdla.hardware.generate.datapath_header import stub
 from vdla.hardware.isa import PlugInField, PlugInUnit
+from vdla.verification.generated_tests.datapath_samples import distance, fused
 
 TINY = Config.preset("tiny")
 GOOD = distance(1)(TINY).datapath

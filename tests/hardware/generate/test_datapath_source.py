@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from helpers.datapaths import distance
 from helpers.staged_datapaths import leaky
 
 import vdla
 from vdla.compiler.extensions import ExtensionError
 from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.generate.datapath_source import read_source
+from vdla.verification.generated_tests.datapath_samples import distance
 
 pytest.importorskip("pyslang")
 

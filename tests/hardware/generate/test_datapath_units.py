@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from helpers.datapaths import distance
 from helpers.stateful import depthwise, negated, table
 from helpers.stateful_datapaths import echo, tally
 
@@ -19,6 +18,7 @@ from vdla.hardware.generate.datapath_header import stub
 from vdla.hardware.generate.datapath_ports import datapath_ports, datapath_units, module_name
 from vdla.hardware.generate.extension_datapaths import render_datapaths
 from vdla.hardware.generate.extension_files import machine_files
+from vdla.verification.generated_tests.datapath_samples import distance
 
 TINY = Config.preset("tiny")
 

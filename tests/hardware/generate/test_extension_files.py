@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.datapaths import LATER, distance, fused, paired
 from helpers.extensions import lut, narrow, sad
 from helpers.staged_datapaths import leaky
 
@@ -23,6 +22,7 @@ from vdla.hardware.generate.rtl_files import FOLDER, rtl_files
 from vdla.hardware.generate.svgen import render
 from vdla.hardware.generate.verilog_files import verilog_files
 from vdla.hardware.isa import Formula
+from vdla.verification.generated_tests.datapath_samples import LATER, distance, fused, paired
 
 TINY = Config.preset("tiny")
 

@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from helpers.datapaths import LATER
 
 import vdla
 from vdla.hardware.config import Config
@@ -16,6 +15,7 @@ from vdla.hardware.generate.prefixed import prefixed
 from vdla.hardware.generate.rtl_files import FOLDER
 from vdla.hardware.generate.verilog_files import verilog_files
 from vdla.support.processor import tool_environment
+from vdla.verification.generated_tests.datapath_samples import LATER
 
 MACHINES = {
     "tiny_": Config.preset("tiny"),

@@ -7,7 +7,6 @@ import re
 from pathlib import Path
 
 import pytest
-from helpers.datapaths import lend
 from helpers.rtl.tested_rtl import RTL
 
 import vdla
@@ -15,6 +14,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.generate.extension_files import machine_paths
 from vdla.hardware.generate.rtl_files import EXTENSION_FOLDER
 from vdla.runtime.devices.rtl import RtlDevice
+from vdla.verification.generated_tests.datapath_samples import lend
 from vdla.verification.generated_tests.samples import borrow
 
 PROPERTY = re.compile(r"\b(?:assert|assume|cover)\s+property\s*\((.*?);", re.DOTALL)

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from helpers.datapaths import AT_ONCE, GROUPS, LATER, SPACED, distance, lend
 from helpers.staged_datapaths import leaky
 from helpers.stateful_datapaths import echo, tally, tinted
 
@@ -22,6 +21,7 @@ from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP
 from vdla.hardware.generate.svgen import render
 from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN
 from vdla.support.processor import tool_environment
+from vdla.verification.generated_tests.datapath_samples import AT_ONCE, GROUPS, LATER, SPACED, distance, lend
 from vdla.verification.generated_tests.input_samples import handed, woven
 from vdla.verification.generated_tests.samples import borrow
 from vdla.verification.programs.device_pair import Conditions, rtl_pair

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.datapaths import VECTOR, datapath
 from helpers.staged_datapaths import leaky
 
 import vdla
@@ -24,6 +23,7 @@ from vdla.runtime.checks import datapath_steps as steps
 from vdla.runtime.checks.all_values import all_values, operand_bits
 from vdla.runtime.checks.datapath_bench import DatapathBench
 from vdla.runtime.checks.datapath_check import DatapathMismatch, check_datapath
+from vdla.verification.generated_tests.datapath_samples import VECTOR, datapath
 
 TINY = Config.preset("tiny")
 WIDE = replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.datapaths import GROUPS, distance, fused, largest, spread
 from helpers.extensions import sad
 
 import vdla
@@ -20,6 +19,7 @@ from vdla.runtime.checks import datapath_steps as steps
 from vdla.runtime.checks.datapath_bench import DatapathBench, build_bench
 from vdla.runtime.checks.datapath_check import DatapathMismatch, check_datapath
 from vdla.runtime.devices import DeviceError
+from vdla.verification.generated_tests.datapath_samples import GROUPS, distance, fused, largest, spread
 
 TINY = Config.preset("tiny")
 MACHINE = vdla.extend(TINY, distance(1))

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.datapaths import distance
 from helpers.extensions import sad
 from helpers.stateful_datapaths import tinted
 
@@ -21,6 +20,7 @@ import vdla
 from vdla.cli import main
 from vdla.hardware.config import Config, ConfigError
 from vdla.support.processor import tool_environment
+from vdla.verification.generated_tests.datapath_samples import distance
 
 TINY = Config.preset("tiny")
 DECLARES = """

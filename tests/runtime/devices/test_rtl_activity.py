@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from helpers.datapaths import GROUPS, LATER, SPACED
 from helpers.staged_datapaths import leaky
 from helpers.stateful_datapaths import echo, tally, tinted
 
@@ -16,6 +15,7 @@ from vdla.runtime.devices import DeviceError
 from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.run import run
 from vdla.simulator.energy import Action, activity_of
+from vdla.verification.generated_tests.datapath_samples import GROUPS, LATER, SPACED
 from vdla.verification.generated_tests.input_samples import handed, woven
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_machines import MACHINES

@@ -9,7 +9,6 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from helpers.datapaths import AT_ONCE, GROUPS, SPACED
 from helpers.staged_datapaths import leaky
 from helpers.stateful_datapaths import echo, tally, tinted
 
@@ -20,6 +19,7 @@ from vdla.hardware.program import STREAM, place
 from vdla.simulator.energy import Action, MachineEvent, activity_of
 from vdla.simulator.energy.activity import summed
 from vdla.simulator.energy.bursts import bursts_of_runs, bursts_of_stream
+from vdla.verification.generated_tests.datapath_samples import AT_ONCE, GROUPS, SPACED
 from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
 from vdla.verification.programs.random_machines import COLUMN, DOUBLE_GROUP, FOUR_PORTS, ROW, WIDE
 from vdla.verification.programs.random_programs import random_verified_program
