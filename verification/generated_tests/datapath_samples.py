@@ -24,12 +24,12 @@ WEIGHTS = "[BlockOut-1:0][BlockIn-1:0][WgtBits-1:0]"
 WEIGHT_VECTOR = "[BlockOut-1:0][WgtBits-1:0]"
 
 
-def datapath(name: str, latency: int, ports: Sequence[str], value: str, taken: str | None = None) -> str:
+def datapath(name: str, latency: int, ports: Sequence[str], value: str, delay: str | None = None) -> str:
     """A module that computes `value` for each lane [b][o] and delays it by `latency` cycles, or by
-    as many of them as the expression `taken` of the last step's fields says.
+    as many of them as the expression `delay` of the last step's fields says.
     """
-    register = f"\n  logic [{latency.bit_length() - 1}:0] taken_q;"
-    held = f"{register}\n  always_ff @(posedge clk_i) if (valid_i) taken_q <= {taken};" if taken else ""
+    register = f"\n  logic [{latency.bit_length() - 1}:0] delay_q;"
+    held = f"{register}\n  always_ff @(posedge clk_i) if (valid_i) delay_q <= {delay};" if delay else ""
     inputs = "".join(f"  input  logic {port},\n" for port in ports)
     return f"""
 module ext_{name}
@@ -52,7 +52,7 @@ module ext_{name}
   for (genvar k = 1; k <= {latency}; k++) begin : gen_delay
     always_ff @(posedge clk_i) stages[k] <= stages[k-1];
   end
-  assign result_o = stages[{"taken_q" if taken else latency}];
+  assign result_o = stages[{"delay_q" if delay else latency}];
 endmodule
 """
 

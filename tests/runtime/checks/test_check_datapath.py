@@ -69,7 +69,7 @@ def test_the_first_wrong_result_is_named(monkeypatch):
         checked(monkeypatch, sign=-1)
     place, _, said = str(failure.value).partition(": ")
     assert said == "datapath of distance: result_o[0][0] of step 0 must be 425 1 cycle after it, got -425"
-    assert Path(place.rpartition(":")[0]).name == "datapaths.py"
+    assert Path(place.rpartition(":")[0]).name == "datapath_samples.py"
 
 
 def test_a_wrong_lane_is_found(monkeypatch):

