@@ -28,6 +28,7 @@ from vdla.runtime.devices.run import run
 from vdla.runtime.remote.limits import Limits
 from vdla.runtime.remote.open_calls import board_status
 from vdla.runtime.remote.remote_device import RemoteDevice
+from vdla.support.arrays import Array
 from vdla.support.errors import Error
 from vdla.support.progress import Progress, silent
 from vdla.verification.programs.random_data import random_arrays
@@ -64,6 +65,7 @@ def clients(
 ) -> Row:
     """Figures of `count` clients with `runs` runs each, every one killed about `kills` times."""
     config = Config.preset("tiny")
+    _cases(config)  # compiles the simulator once, or every client would at its start, which is no hang
     devices = FaultyDevices(config, seed, device_faults or DeviceFaults())
     with (
         TemporaryDirectory() as folder,
@@ -219,8 +221,7 @@ class ClientTask:
 def client(task: ClientTask) -> None:
     """Run all programs that the journal has no result of."""
     config = Config.preset(task.preset)
-    programs = [_case(config, seed) for seed in range(_PROGRAMS)]
-    expected = [run(program, random_arrays(program, seed), "sim").outputs for seed, program in enumerate(programs)]
+    programs, expected = _cases(config)
     with task.journal.open("a", encoding="utf-8") as journal:
         device: RemoteDevice | None = None
         for number in range(_next(task.journal), task.runs):
@@ -242,6 +243,13 @@ def client(task: ClientTask) -> None:
                 break
         if device is not None:
             device.close()
+
+
+def _cases(config: Config) -> tuple[list[Program], list[dict[str, Array]]]:
+    """The programs of a client, and what the simulator gives for each."""
+    programs = [_case(config, seed) for seed in range(_PROGRAMS)]
+    expected = [run(program, random_arrays(program, seed), "sim").outputs for seed, program in enumerate(programs)]
+    return programs, expected
 
 
 def _case(config: Config, seed: int) -> Program:

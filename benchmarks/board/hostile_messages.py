@@ -304,6 +304,7 @@ def hostile_messages(count: int = LONG, seed: int = 0, progress: Progress = sile
     """Figures of `count` malformed messages; all but `fuzzed`, growth and answers must be 0."""
     config = Config.preset("tiny")
     canary = np.random.default_rng(seed).integers(0, 256, _CANARY_BYTES, np.uint8)
+    run(_probe(), random_arrays(_probe(), 1), "sim")  # compiles the simulator, or the server's first run takes too long
     with served("sim", config, LIMITS) as server, RemoteDevice(config, server.address) as device:
         address = device.allocate(_CANARY_BYTES)
         device.write(address, canary)

@@ -16,7 +16,7 @@ With Vivado 2022.1 or later, in this folder:
     vivado -mode batch -source build.tcl
 
 writes `{output}.bit` and `{output}.hwh` beside this page, or ends with an error. Copy both to the
-board, under one name. Reports are in `build`.
+board, under one name, or let `vdla board package` make a wheel of them. Reports are in `build`.
 
 | | |
 |---|---|

@@ -115,10 +115,8 @@ def crowd(server: RemoteServer, count: int, stack: contextlib.ExitStack, sent: b
 @pytest.mark.parametrize("sent", [b"", b"POST / HTTP/1.1\r\nX: "], ids=["silent", "half"])
 def test_a_client_works_beside_more_strangers_than_there_are_places(sent: bytes) -> None:
     limits = Limits(sessions=1)
-    with (
-        RemoteServer("sim", TINY, "127.0.0.1:0", transport="http", limits=limits) as server,
-        contextlib.ExitStack() as stack,
-    ):
+    server = RemoteServer("sim", TINY, "127.0.0.1:0", transport="http", limits=limits)
+    with server, contextlib.ExitStack() as stack:
         crowd(server, 3 * limits.threads, stack, sent)
         with RemoteDevice(TINY, str(server.address)) as device:
             assert right(device)
