@@ -57,7 +57,8 @@ def call_numpy(
         raise ExecutorError(f"{where}: operator must be one of {len(functions)} NumPy functions, got {step.op}")
     try:
         given, made = (list(map(step.layouts.get, names)) for names in (step.inputs, step.outputs))
-        results = call_in_layouts(functions[step.op], step.attributes, arrays, given, made)
+        with np.errstate(all="ignore"):  # infinities and NaN are values of a model, as in compiled kernels
+            results = call_in_layouts(functions[step.op], step.attributes, arrays, given, made)
     except Error:
         raise
     except Exception as error:

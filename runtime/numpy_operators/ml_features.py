@@ -36,11 +36,13 @@ def _key(value: Any) -> Any:  # noqa: ANN401  an element of any type
 
 
 def _label_encoder(attributes: Attributes, x: Array) -> tuple[Array]:
-    """Of equal keys the last counts."""
+    """Of equal keys the first counts."""
     keys = _given(attributes, "keys_tensor", "keys_strings", "keys_int64s", "keys_floats")
     values = _given(attributes, "values_tensor", "values_strings", "values_int64s", "values_floats")
     kind, default = _default(attributes, values)
-    table = {_key(key): value for key, value in zip(keys, values, strict=True)}
+    table: dict[Any, Any] = {}
+    for key, value in zip(keys, values, strict=True):
+        table.setdefault(_key(key), value)
     entry = [table.get(_key(element), default) for element in x.reshape(-1)]
     return (strings(entry, x.shape) if kind is None else np.array(entry, kind).reshape(x.shape),)
 

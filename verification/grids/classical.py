@@ -105,6 +105,8 @@ def _label_encoder(draw: Draw) -> NodeDraft:
     if x.dtype.kind == "f":
         x = np.asarray(np.rint(x).astype(x.dtype))
     texts: Mapping[str, list[Any]] = {"object": ["a", "", "Zug"], "int64": [0, 5, 2], "float32": [0.0, 5.0, 2.0]}
+    if draw.chance(0.2):  # equal keys
+        texts = {kind: [*keys, keys[0]] for kind, keys in texts.items()}
     if draw.has("keys_tensor") and draw.chance(0.3):
         kinds = {name: draw.pick([name] if name == "object" else ["int32", "int16", "float64"]) for name in _LABELS}
         x = x.astype(kinds[first]) if first != "object" else x

@@ -193,13 +193,17 @@ OPSET_6: Mapping[str, Mapping[int, Upgrade]] = {
 
 
 def _label_encoder(old: OldNode) -> list[NodeProto]:
-    """Strings as their places in a list, or places as the strings."""
+    """Strings as their places in a list, of equal ones the last, or places as the strings."""
     words = old.take("classes_strings", [])
     kind = old.types.get(old.input(0))
     of_words = kind is not None and kind.tensor_type.elem_type == TensorProto.STRING
     whole, text = old.take("default_int64", -1), old.take("default_string", b"_Unused")
     sides = ("keys", "values") if of_words else ("values", "keys")
-    for side, key, values in zip(sides, ("strings", "int64s"), (words, list(range(len(words)))), strict=True):
+    places: list[int] = list(range(len(words)))
+    if of_words:
+        last = dict(zip(words, places, strict=True))
+        words, places = list(last), list(last.values())
+    for side, key, values in zip(sides, ("strings", "int64s"), (words, places), strict=True):
         old.set(f"{side}_{key}", values)
     old.set("default_int64" if of_words else "default_string", whole if of_words else text)
     node = old.final("LabelEncoder", [old.input(0)])

@@ -33,7 +33,12 @@ def _fold(graph: Graph, node: Node) -> Replacement | None:
     if any(value is None for value in numbers):
         return None
     scale, bias, mean, variance = (np.asarray(value, np.float64) for value in numbers)
-    factor = scale / np.sqrt(variance + np.float64(node.attribute("epsilon")))
+    with np.errstate(all="ignore"):  # a variance below 0 makes NaN here as in the operator
+        return _folded(graph, node, scale / np.sqrt(variance + np.float64(node.attribute("epsilon"))), bias, mean)
+
+
+def _folded(graph: Graph, node: Node, factor: Array, bias: Array, mean: Array) -> Replacement | None:
+    """A product with these factors in its weight, or products and sums of constants."""
     shift = bias - mean * factor
     product = graph.producers.get(node.inputs[0])
     if product is not None and has_trait(product.op, Trait.BIASED) and graph.readers(node.inputs[0]) == 1:

@@ -376,14 +376,15 @@ def _array_feature_extractor(e: _TabularExpansion) -> Sequence[str]:
 
 
 def _one_hot_encoder(e: _TabularExpansion) -> Sequence[str]:
-    if e.attribute("cats_strings") or not e.attribute("zeros", 1):
+    categories = e.attribute("cats_int64s") or ()
+    if e.attribute("cats_strings") or not e.attribute("zeros", 1) or len(set(categories)) < len(categories):
         raise UnsuitableError
     wide = e.add("Unsqueeze", e.cast(e.node.inputs[0], "int64"), e.integers(-1))
-    return [e.cast(e.add("Equal", wide, e.integers(*e.attribute("cats_int64s"))), "float32")]
+    return [e.cast(e.add("Equal", wide, e.integers(*categories)), "float32")]
 
 
 def _label_encoder(e: _TabularExpansion) -> Sequence[str]:
-    """Numbers by numbers; of equal keys the last counts."""
+    """Numbers by numbers; of equal keys the first counts."""
     keys, values = (_numbers(e, name) for name in ("keys", "values"))
     if np.isnan(keys).any() or keys.dtype.name != e.type_of(e.node.inputs[0]).dtype:
         raise UnsuitableError
@@ -398,16 +399,16 @@ def _label_encoder(e: _TabularExpansion) -> Sequence[str]:
         raise UnsuitableError
     equal = e.add("Equal", e.add("Unsqueeze", e.node.inputs[0], e.integers(-1)), e.constant(keys))
     numbers = e.cast(equal, "int32")
-    last = e.add("ArgMax", numbers, axis=-1, keepdims=0, select_last_index=1)
+    first = e.add("ArgMax", numbers, axis=-1, keepdims=0)
     known = e.cast(e.add("ReduceMax", numbers, e.integers(-1), keepdims=0), "bool")
-    return [e.add("Where", known, e.add("Gather", e.constant(values), last), e.constant(default))]
+    return [e.add("Where", known, e.add("Gather", e.constant(values), first), e.constant(default))]
 
 
 def _looked_up(e: _TabularExpansion, keys: Array, values: Array, default: Array) -> str:
     """The values in a table from the least key to the greatest, with the default at its end."""
     first, last = keys.min(), keys.max()
     table = np.full(last - first + 2, default, values.dtype)
-    table[keys - first] = values
+    table[(keys - first)[::-1]] = values[::-1]  # of equal keys the first is written last
     low, high, end = (e.constant(np.array(value, np.int64)) for value in (first, last, last - first + 1))
     x = e.cast(e.node.inputs[0], "int64")
     inside = e.add("And", e.add("GreaterOrEqual", x, low), e.add("LessOrEqual", x, high))

@@ -44,6 +44,12 @@ def test_steps_that_cannot_run(given, message):
         call_numpy("model m, step s", given, FUNCTIONS, [X])
 
 
+def test_nan_and_infinities_are_values_without_a_warning():
+    given = np.array([[np.nan, np.inf, 1, 0]], np.float32)
+    (result,) = call_numpy("model m, step s", step("Reciprocal"), FUNCTIONS, [given])
+    assert np.array_equal(result, [[np.nan, 0, 1, np.inf]], equal_nan=True)
+
+
 def test_results_have_the_planned_extents():
     values = {"x": PlannedValue("float32", (2, 3), 0), "y": PlannedValue("float32", (2, 3), 64)}
     plan = Plan(name="m", inputs=("x",), outputs=("y",), values=values, steps=(step(perm=(1, 0)),), arena_bytes=128)

@@ -297,13 +297,15 @@ def test_every_upgrade_begins_at_a_version_of_its_operator():
 @pytest.mark.parametrize(
     ("kind", "given", "wanted"),
     [
-        (TensorProto.STRING, np.array(["b", "z", "a"], object), [1, 7, 0]),
+        (TensorProto.STRING, np.array(["b", "z", "a"], object), [1, 7, 2]),  # of equal words the last
         (TensorProto.INT64, np.array([1, 9, 0]), ["b", "_Unused", "a"]),
     ],
 )
 def test_the_first_label_encoder_maps_strings_and_their_places(kind, given, wanted):
     options = {"default_int64": 7} if kind == TensorProto.STRING else {}
-    node = helper.make_node("LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", classes_strings=["a", "b"], **options)
+    node = helper.make_node(
+        "LabelEncoder", ["x"], ["y"], domain="ai.onnx.ml", classes_strings=["a", "b", "a"], **options
+    )
     result = TensorProto.INT64 if kind == TensorProto.STRING else TensorProto.STRING
     info = helper.make_tensor_value_info
     graph = helper.make_graph([node], "g", [info("x", kind, [3])], [info("y", result, [3])])

@@ -166,3 +166,17 @@ def test_constants_that_leave_the_range_of_weights_stay(op, value):
 def test_constants_that_vary_along_other_axes_stay(op, shape):
     graph, _ = affine_graph("Conv of images", op, 0, np.ones(shape, np.float32))
     assert operators_of(fold_batch_norm(graph)) == ["Conv", op]
+
+
+def test_statistics_without_a_root_make_nan_and_no_warning():
+    infinite = np.float32([np.inf, 3e38])
+    constants = {"s": np.float32([3e38, 1]), "b": infinite, "m": -infinite, "v": np.float32([-1, np.inf])}
+    weight = np.full((2, 2, 1, 1), 3e38, np.float32)
+    graph = small_graph(
+        [Node("Conv", ("x", "w"), ("p",), {}), NORM], (1, 2, 1, 1), shapes={"p": (1, 2, 1, 1), "y": (1, 2, 1, 1)},
+        w=weight, **constants,
+    )  # fmt: skip
+    data = {"x": np.ones((1, 2, 1, 1), np.float32)}
+    folded = check_graph(fold_batch_norm(graph))
+    assert "BatchNormalization" not in operators_of(folded)
+    assert np.isnan(Evaluator(folded).run(data)["y"][0, 0]).all()

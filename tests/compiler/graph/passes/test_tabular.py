@@ -280,6 +280,12 @@ CASES = {
     "labels far apart": ("LabelEncoder", lambda r: ({"keys_int64s": [-(2**63), 5, 2**63 - 1],
                                                      "values_int64s": [1, 2, 3]},
                                                     [np.array([5, 6, -(2**63), 2**63 - 1])])),
+    "labels of equal keys": ("LabelEncoder", lambda r: ({"keys_int64s": [3, 5, 3, 5], "values_int64s": [1, 2, 3, 4]},
+                                                        [np.array([3, 5, 9])])),
+    "labels of equal keys far apart": ("LabelEncoder", lambda r: (
+        {"keys_int64s": [3, 2**40, 3, 2**40], "values_floats": [1.0, 2.0, 3.0, 4.0]}, [np.array([3, 2**40, 9])])),
+    "labels of zeros": ("LabelEncoder", lambda r: ({"keys_floats": [-0.0, 1.0, 0.0], "values_int64s": [7, 8, 9]},
+                                                   [np.float32([0, -0.0, 1, 2])])),
     "labels of floats": ("LabelEncoder", lambda r: ({"keys_floats": [0.5, 1.0], "values_int64s": [7, 8]},
                                                     [np.float32([1, 0.5, 0.25])])),
 }  # fmt: skip
@@ -351,7 +357,10 @@ def test_probabilities_of_two_classes_are_those_of_the_decision():
         ("LinearRegressor", {"coefficients": [1.0, 0.25, 0.5], "post_transform": "PROBIT"}),
         ("LabelEncoder", {"keys_floats": [float("nan"), 1.0], "values_floats": [1.0, 2.0]}),
         ("LabelEncoder", {"keys_floats": [0.0, 1.0], "values_strings": ["a", "b"]}),
+        ("LabelEncoder", {"keys_floats": [0.0, 1.0, 0.0], "values_strings": ["a", "b", "c"]}),
+        ("LabelEncoder", {"keys_floats": [float("nan"), 0.0, float("nan")], "values_floats": [1.0, 2.0, 3.0]}),
         ("OneHotEncoder", {"cats_int64s": [0, 1], "zeros": 0}),
+        ("OneHotEncoder", {"cats_int64s": [0, 1, 0]}),
     ],
 )
 def test_what_has_no_tensor_operators_stays_a_function_of_numpy(op, attributes):
