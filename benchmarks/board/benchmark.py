@@ -27,7 +27,7 @@ from vdla.benchmarks.board.remote_overhead import SHORT as FEW_CALLS
 from vdla.benchmarks.board.remote_overhead import remote_overhead
 from vdla.benchmarks.board.two_clients import two_clients
 from vdla.benchmarks.board.virtual_client import device_tests, on_virtual_board, require_pynq
-from vdla.benchmarks.harness import BenchmarkResult, Row, receipt
+from vdla.benchmarks.harness import BenchmarkResult, Row, receipt, require_libraries
 from vdla.hardware.config import Config
 from vdla.support.progress import Progress, silent, steps
 from vdla.verification.vivado.board_edits import try_edits
@@ -38,6 +38,7 @@ PRESET = "pynq_z1"
 def run(progress: Progress = silent, seed: int = 0, long: bool = False) -> BenchmarkResult:
     """Runs every part; the rows have the figures of each."""
     require_pynq()
+    require_libraries("board", ("cryptography",), extra="remote")
     count, runs, shared = (8, 200, 400) if long else (4, 25, 40)
     parts: dict[str, Callable[[], Row]] = {
         "device tests": lambda: {**device_tests("rtl")},
