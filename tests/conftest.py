@@ -38,12 +38,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without `--long`, tests that are marked `long` do not run."""
-    if config.getoption("--long"):
-        return
-    left_out = [item for item in items if item.get_closest_marker("long")]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not item.get_closest_marker("long")]
+    """Without `--long`, tests that are marked `long` do not run. Of processes beside each other,
+    none has a long test to do when the others are done.
+    """
+    if not config.getoption("--long"):
+        left_out = [item for item in items if item.get_closest_marker("long")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("long")]
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        from helpers.slow_first import slow_files_first
+
+        items[:] = slow_files_first(items)
 
 
 def pytest_collection_finish() -> None:

@@ -3,6 +3,9 @@
 that gives the same result on every machine.
 
 Yosys can read only its working directory: place all files in it and pass relative names.
+
+When the package first starts, it compiles the WebAssembly for this processor, which takes more than
+a minute, and so does every process that starts before that is done: here one does, and others wait.
 """
 
 from __future__ import annotations
@@ -12,9 +15,11 @@ import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import Timer
 
+from vdla.support.cache import CacheError, build_once, user_cache
 from vdla.support.errors import Error
 from vdla.support.processor import tool_environment
 
@@ -39,7 +44,7 @@ def run_yosys(folder: Path, script: str, each_line: Callable[[str], None], timeo
 
     A script that takes longer than `timeout_s` is ended, and fails.
     """
-    yosys_version()
+    _compile_once(yosys_version())
     (folder / SCRIPT).write_text(script, encoding="utf-8")
     command = [sys.executable, "-c", RUN, "-Q", SCRIPT]
     last: list[str] = []
@@ -62,3 +67,18 @@ def run_yosys(folder: Path, script: str, each_line: Callable[[str], None], timeo
     if process.returncode:
         said = " ".join(filter(None, errors or last))
         raise YosysError(f"yosys: script must succeed, got exit code {process.returncode}: {said}")
+
+
+def _compile_once(version: str) -> None:
+    """Has Yosys compiled, by one process; where no cache can be written, each run compiles it."""
+    name = f"{version}-wasmtime-{importlib.metadata.version('wasmtime')}"
+    with suppress(CacheError, OSError):
+        build_once(user_cache("yosys") / name, _first_start)
+
+
+def _first_start(folder: Path) -> Path:
+    """A file that says that Yosys has started; an error is that of the script that comes next."""
+    done = folder / "done"
+    command = [sys.executable, "-c", RUN, "-V"]
+    done.write_bytes(subprocess.run(command, cwd=folder, capture_output=True, env=tool_environment()).stdout)
+    return done

@@ -40,12 +40,14 @@ _ACTIVITY = _HARNESS / "activity"
 _PUBLIC_COUNTERS, _COUNTERS = _ACTIVITY / "activity.vlt", _ACTIVITY / "activity.sv"
 _MESSAGES = _HARNESS / "messages.h"
 _UNIT_BYTES = 2_500_000
+_WHOLE_BYTES = 10_000_000  # most of a model in one unit: 7 MB take 400 MB of memory
 _FIRST_ERRORS = 5  # lines of a failed tool in the message
 _TIMEOUT_S = 1800.0  # for one run of a tool
 JOBS = os.cpu_count() or 1  # compilers beside each other
 
 _VERILATE = (
     "--cc", "--prefix", f"V{TOP}", "--top-module", TOP, "-O3", "--no-timing", "-Wno-fatal", "--output-split", "12000",
+    "--no-decoration",  # a fifth of the text is layout and comments, which the compiler reads too
 )  # fmt: skip
 _COMPILE = (
     "-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-plt", "-w", "-pthread",
@@ -259,13 +261,13 @@ class _BuildFolder:
         return [self.tools.verilator_root / "include" / name for name in names]
 
     def _units(self, fast: Sequence[Path], slow: Sequence[Path]) -> list[Path]:
-        """What the compiler is run on: the harness goes with the first files that are slow, or with
-        all files of a small model that one processor compiles.
+        """What the compiler is run on: the harness goes with the first files that are slow, or all
+        files of a model are one unit where one processor compiles.
         """
+        if JOBS == 1 and sum(path.stat().st_size for path in (*fast, *slow)) <= _WHOLE_BYTES:
+            return [self._unit("unit", 0, [*fast, _HARNESS / "harness.cpp"], slow)]
         first, *shares = _shares(slow)
         parts = _shares(fast)
-        if JOBS == 1 and len(parts) == 1:
-            return [self._unit("unit", 0, [*parts[0], _HARNESS / "harness.cpp"], first), *self._slow(shares)]
         units = [self._unit("fast", number, part) for number, part in enumerate(parts)]
         return [*units, self._unit("harness", 0, [_HARNESS / "harness.cpp"], first), *self._slow(shares)]
 
