@@ -250,15 +250,20 @@ ROOMS: dict[str, str] = {
         "compiler.tensorize compiler.codegen.vdla compiler.schedule compiler.extensions "
         "compiler.codegen.vdla.intrinsics simulator.verify simulator runtime.devices runtime.native"
     ),
+    "compiler.certificates": (
+        "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.interpret compiler.te "
+        "compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map"
+    ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
-        "compiler.operators.vdla compiler.operators compiler.operators.definitions compiler.operators.cpu "
+        "compiler.operators.vdla compiler.map compiler.operators compiler.operators.definitions compiler.operators.cpu "
         "compiler.operators.gpu compiler.graph compiler.templates compiler.tune compiler.tune.searches "
         "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.function simulator.stats "
         "simulator.verify simulator.timing simulator simulator.energy runtime.devices runtime.grid runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune networks runtime.diagnosis verification.programs "
-        "verification.generated_tests benchmarks.harness charts runtime.studies runtime.checks boards runtime.remote"
+        "verification.generated_tests benchmarks.harness charts compiler.certificates runtime.studies runtime.checks "
+        "boards runtime.remote"
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
@@ -296,10 +301,6 @@ ROOMS: dict[str, str] = {
     "notebook": (
         "support hardware hardware.program compiler.ir compiler.schedule compiler.operators.vdla compiler.map "
         "simulator.stats simulator.verify runtime.executor runtime.diagnosis charts runtime.studies commands"
-    ),
-    "compiler.certificates": (
-        "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.interpret compiler.te "
-        "compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map"
     ),
 }
 

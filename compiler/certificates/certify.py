@@ -19,7 +19,7 @@ import numpy as np
 from vdla.compiler import ir, te
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.program_run import run_program
-from vdla.compiler.certificates.symbols import CertificateError, Symbols, numbers, unknowns
+from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, CertificateError, Symbols, numbers, unknowns
 from vdla.compiler.map import MappedOperator, gather
 from vdla.compiler.operators.vdla.operator import Operator
 from vdla.compiler.te import Stage
@@ -224,7 +224,8 @@ def _source(tensor: te.Tensor) -> te.Tensor:
 
 
 def _gathered(tensor: te.Tensor, array: Symbols) -> Symbols:
-    return gather(tensor, array, numbers)
+    packed = gather(tensor, array.view(OPAQUE), lambda value: numbers(value).view(OPAQUE))
+    return packed.view(SYMBOL)
 
 
 # --- what differs ---------------------------------------------------------------------------------
