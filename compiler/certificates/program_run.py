@@ -145,9 +145,8 @@ class SymbolicRun:
             + np.arange(row["y_size"])[None, :, None] * row["y_stride"]
         )
         if bits != expected or (beats * axi % bits).any():
-            raise CertificateError(
-                f"certify: elements of {tensor.name} must be moved whole, got {bits} bits as {expected}"
-            )
+            got = f"{bits} bits as {expected}" if bits != expected else "an address inside one"
+            raise CertificateError(f"certify: elements of {tensor.name} must be moved whole, got {got}")
         return beats * axi // bits + np.arange(row["x_size"] * elements)
 
     def _micro_ops(self, row: _Row, tensor: ProgramTensor | None) -> _Ints:
