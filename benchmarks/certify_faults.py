@@ -50,14 +50,14 @@ KINDS = (*FIELDS, "side of padding", "order of instructions", "repeated instruct
 
 
 @dataclass(frozen=True, slots=True)
-class PlantedFault:
+class ProgramFault:
     """A program with a fault of a kind."""
 
     kind: str
     program: Program
 
 
-def planted_faults(program: Program, kind: str, count: int, rng: Generator) -> Iterator[PlantedFault]:
+def planted_faults(program: Program, kind: str, count: int, rng: Generator) -> Iterator[ProgramFault]:
     """At most `count` different programs with a fault of a kind."""
     match kind:
         case "side of padding":
@@ -72,7 +72,7 @@ def planted_faults(program: Program, kind: str, count: int, rng: Generator) -> I
             made = _fields(program, kind)
     faults = list(made)
     for place in rng.permutation(len(faults))[:count]:
-        yield PlantedFault(kind, faults[int(place)])
+        yield ProgramFault(kind, faults[int(place)])
 
 
 def _fields(program: Program, kind: str) -> Iterator[Program]:

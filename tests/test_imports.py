@@ -266,15 +266,16 @@ ROOMS: dict[str, str] = {
         "boards runtime.remote"
     ),
     "benchmarks": (
-        "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
-        "compiler.schedule compiler.extensions compiler.codegen.llvm compiler.operators.vdla compiler.map "
+        "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret "
+        "compiler.te compiler.schedule compiler.extensions compiler.codegen.llvm compiler.operators.vdla compiler.map "
         "compiler.operators compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.templates "
         "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
         "simulator.stats simulator.verify simulator.timing simulator simulator.energy runtime.devices runtime.native "
         "runtime.executor compiler.graph.accelerator runtime.network runtime.tune boards networks "
         "verification.isolated_batches verification.zoo verification.adversary verification.fuzz "
         "verification.tflite_models verification.hostile verification.grids runtime.diagnosis verification.programs "
-        "verification.coverage verification.generated_tests verification.rtl_mutants benchmarks.harness commands"
+        "verification.coverage verification.generated_tests verification.rtl_mutants benchmarks.harness "
+        "compiler.certificates commands"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "

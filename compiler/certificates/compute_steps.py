@@ -7,7 +7,7 @@ Most instructions of a program differ in where they begin only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,10 @@ class ComputeSteps:
         """With the indices at which an instruction begins added."""
         begins = {name: getattr(self, name) + row[name] for name in ("acc", "src", "wgt", "scl", "out")}
         return replace(self, **begins)
+
+    def only(self, some: slice) -> ComputeSteps:
+        """Some of the iterations."""
+        return ComputeSteps(*(getattr(self, field.name)[some] for field in fields(self)))
 
     def runs(self) -> Iterator[_Ints]:
         """ComputeSteps that follow each other on one sum and start or end it at most at their ends,

@@ -56,13 +56,13 @@ class PendingProducts:
     """Terms of sums: products of entries of `inp` with entries of `wgt`."""
 
     def __init__(self, config: Config, inp: KeptEntries, wgt: KeptEntries, acc: Symbols) -> None:
-        self._config, self._inp, self._wgt, self._acc = config, inp, wgt, acc
+        self._config, self.inputs, self.weights, self._acc = config, inp, wgt, acc
         self._waiting = np.zeros(len(acc), np.bool_)
         self._terms: list[tuple[_Ints, _Ints, _Ints]] = []
 
     def add(self, acc: _Ints, src: _Ints, wgt: _Ints) -> None:
         """Terms of different sums: `src` and `wgt` have entries for each, `[sums, terms]`."""
-        self._terms.append((acc, self._inp.places[src], self._wgt.places[wgt]))
+        self._terms.append((acc, self.inputs.places[src], self.weights.places[wgt]))
         self._waiting[acc] = True
 
     def start(self, acc: _Ints) -> None:
@@ -98,8 +98,8 @@ class PendingProducts:
         order, groups = alike(wgt)
         for group in groups:
             some = order[group]
-            rows = self._inp.kept(src[some]).view(OPAQUE).swapaxes(1, 2)
-            columns = self._wgt.kept(wgt[some[0]]).view(OPAQUE).transpose(0, 2, 1)
+            rows = self.inputs.kept(src[some]).view(OPAQUE).swapaxes(1, 2)
+            columns = self.weights.kept(wgt[some[0]]).view(OPAQUE).transpose(0, 2, 1)
             a = rows.reshape(len(some) * rows.shape[1], -1).view(SYMBOL)
             b = columns.reshape(-1, columns.shape[-1]).view(SYMBOL)
             made[some] = self._matrix(a, b).reshape(len(some), -1)

@@ -8,7 +8,7 @@ instruction that use different sums run at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -18,6 +18,7 @@ import numpy.typing as npt
 from vdla.compiler import ir, te
 from vdla.compiler.certificates.compute_steps import ComputeSteps, KnownSteps
 from vdla.compiler.certificates.evaluate import evaluate
+from vdla.compiler.certificates.extension_run import ExtensionRun
 from vdla.compiler.certificates.pending import KeptEntries, PendingProducts, alike
 from vdla.compiler.certificates.symbols import (
     OPAQUE,
@@ -34,7 +35,7 @@ from vdla.compiler.certificates.symbols import (
 from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
 from vdla.compiler.extensions import base
 from vdla.hardware.config import Buffer
-from vdla.hardware.isa import COL, EXTENSION, Emit, Opcode, Operand, Source, VectorOp, decode_uops
+from vdla.hardware.isa import COL, EXTENSION, Emit, Opcode, Operand, Source, StagedEmit, VectorOp, decode_uops
 from vdla.hardware.numerics import unpack_elements
 from vdla.hardware.program import Program, ProgramTensor
 from vdla.hardware.program.tensor import CONSTANT_BITS, UOP
@@ -62,8 +63,6 @@ class SymbolicRun:
 
     def __init__(self, program: Program, inputs: Mapping[str, Symbols]) -> None:
         config = self.config = program.config
-        if config.extensions or config.stage is not None:
-            raise CertificateError(f"certify: machine must have no extensions yet, got {config.name}")
         self.program = program
         self.dram = {tensor.name: _content(tensor, inputs.get(tensor.name)) for tensor in program.tensors}
         lanes = config.batch * config.block_out
@@ -75,6 +74,7 @@ class SymbolicRun:
         self.out = _earlier("out", (config.out_depth, lanes), config.out_dtype)
         self.raw = _earlier("raw", (config.out_slots, lanes), "int32")
         self.products = PendingProducts(config, self.inp, self.wgt, self.acc)
+        self.extensions = ExtensionRun(config, self.products, self.acc)
         self.is_raw = np.zeros(config.out_depth, np.bool_)
         self.uops = np.zeros((config.uop_depth, 5), np.int64)
         self.steps = KnownSteps(self.uops)
@@ -85,7 +85,7 @@ class SymbolicRun:
         for index, columns in enumerate(self.program.columns.tolist()):
             row = {name: columns[place] for name, place in COL.items()}
             try:
-                self._execute(row, int(self.program.tensor_of[index]))
+                self._execute(row, columns, int(self.program.tensor_of[index]))
             except CertificateError as error:
                 raise CertificateError(f"{error}, in instruction {index}") from None
             except (IndexError, ValueError):  # of NumPy; nothing else is out of its range
@@ -94,7 +94,7 @@ class SymbolicRun:
         outputs = (tensor for tensor in self.program.tensors if tensor.role == "output")
         return {tensor.name: self.dram[tensor.name].reshape(tensor.shape) for tensor in outputs}
 
-    def _execute(self, row: _Row, tensor: int) -> None:
+    def _execute(self, row: _Row, columns: list[int], tensor: int) -> None:
         match row["opcode"]:
             case Opcode.LOAD:
                 self._load(row, self.program.tensors[tensor] if tensor >= 0 else None)
@@ -105,7 +105,9 @@ class SymbolicRun:
             case Opcode.VECTOR:
                 self._vectors(row)
             case opcode if opcode == EXTENSION:
-                raise CertificateError("certify: instruction must be of the machine itself, got an extension's")
+                self._extension(row, columns)
+        if row["emit"] == StagedEmit.STAGE and row["opcode"] not in (Opcode.LOAD, Opcode.STORE, Opcode.SYNC):
+            self._stage(row)
 
     # --- DMA
 
@@ -204,6 +206,24 @@ class SymbolicRun:
             self.acc[steps.acc[some]] = sums
             self._emit_ends(row, steps, np.arange(len(steps.acc))[some], sums)
 
+    def _extension(self, row: _Row, columns: list[int]) -> None:
+        self.products.flush()
+        steps = self.steps.of(row)
+        emits = row["emit"] != Emit.NONE and steps.ends.any()
+        for some in _until_ends(steps) if emits else [slice(None)]:
+            part = steps.only(some)
+            self.extensions.run(columns, row, part)
+            if part.ends.any():
+                self._emit_ends(row, part, np.array([-1]), self.acc[part.acc[-1:]].copy())
+
+    def _stage(self, row: _Row) -> None:
+        """Put the results of an instruction through the stage; its states are those behind it."""
+        self._requantise()
+        steps = self.steps.of(row)
+        entries = np.unique(steps.out[steps.ends])
+        if len(entries):
+            self.out[entries] = self.extensions.staged(self.out[entries])
+
     def _emit_ends(self, row: _Row, steps: ComputeSteps, some: _Ints, sums: Symbols) -> None:
         """Emit the sums of those iterations that end one."""
         ends = steps.ends[some]
@@ -262,6 +282,15 @@ class SymbolicRun:
             self.out.view(OPAQUE)[out[order[group]]] = results.view(OPAQUE)
         self.is_raw[out] = False
         self.emitted.clear()
+
+
+def _until_ends(steps: ComputeSteps) -> Iterator[slice]:
+    """The steps of an instruction in parts, each up to one that ends a sum."""
+    begin = 0
+    for end in [*(np.flatnonzero(steps.ends) + 1).tolist(), len(steps.ends)]:
+        if end > begin:
+            yield slice(begin, end)
+        begin = end
 
 
 def _earlier(what: str, shape: tuple[int, ...], dtype: str) -> Symbols:
