@@ -40,12 +40,12 @@ SHAPES = 3
 def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """Maps every layer on every machine, then checks the kinds of operators."""
     layers, rows, exact = mapped_layers(), [], []
-    step = numbered(progress, len(PRESETS) * len(layers) + len(_KINDS))
+    step = numbered(progress, len(PRESETS) * len(layers) + len(KINDS_OF_OPERATORS))
     for preset in PRESETS:
         for layer in layers:
             step(f"{layer.name} on {preset}")
             rows.append(_layer_row(layer, Config.preset(preset)))
-    for kind in _KINDS:
+    for kind in KINDS_OF_OPERATORS:
         step(kind)
         exact.append(_is_exact(kind, seed))
     step("done")
@@ -181,10 +181,10 @@ _WINDOWS = (
     "dilated transposed convolution",
 )  # fmt: skip
 _ELEMENT_WISE = ("residual addition", "extremum", "leaky relu", "rescaling")
-_KINDS = (*_CONVOLUTIONS, *_PRODUCTS, *_WINDOWS, *_ELEMENT_WISE)
+KINDS_OF_OPERATORS = (*_CONVOLUTIONS, *_PRODUCTS, *_WINDOWS, *_ELEMENT_WISE)
 
 
-def _random_definition(rng: Generator, kind: str) -> Definition:
+def random_definition(rng: Generator, kind: str) -> Definition:
     """An operator of a kind, of a random shape."""
     if kind in _CONVOLUTIONS:
         return _random_convolution(rng, **_CONVOLUTIONS[kind])
@@ -198,7 +198,7 @@ def _is_exact(kind: str, seed: int) -> bool:
     rng = default_rng([seed, *kind.encode()])
     config = Config.preset("tiny")
     for _ in range(SHAPES):
-        definition = _random_definition(rng, kind)
+        definition = random_definition(rng, kind)
         arrays = {tensor.name: _array(rng, tensor) for tensor in definition.inputs}
         function = te.create_function(list(definition.inputs), [definition.output], "definition")
         wanted = interpret(function, arrays)[definition.output.name]

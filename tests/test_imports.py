@@ -250,26 +250,32 @@ ROOMS: dict[str, str] = {
         "compiler.tensorize compiler.codegen.vdla compiler.schedule compiler.extensions "
         "compiler.codegen.vdla.intrinsics simulator.verify simulator runtime.devices runtime.native"
     ),
+    "compiler.certificates": (
+        "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.interpret compiler.te "
+        "compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map"
+    ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
-        "compiler.operators.vdla compiler.operators compiler.operators.definitions compiler.operators.cpu "
+        "compiler.operators.vdla compiler.map compiler.operators compiler.operators.definitions compiler.operators.cpu "
         "compiler.operators.gpu compiler.graph compiler.templates compiler.tune compiler.tune.searches "
         "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.function simulator.stats "
         "simulator.verify simulator.timing simulator simulator.energy runtime.devices runtime.grid runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune networks runtime.diagnosis verification.programs "
-        "verification.generated_tests benchmarks.harness charts runtime.studies runtime.checks boards runtime.remote"
+        "verification.generated_tests benchmarks.harness charts compiler.certificates runtime.studies runtime.checks "
+        "boards runtime.remote"
     ),
     "benchmarks": (
-        "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret compiler.te "
-        "compiler.schedule compiler.extensions compiler.codegen.llvm compiler.operators.vdla compiler.map "
+        "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.interpret "
+        "compiler.te compiler.schedule compiler.extensions compiler.codegen.llvm compiler.operators.vdla compiler.map "
         "compiler.operators compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.templates "
         "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
         "simulator.stats simulator.verify simulator.timing simulator simulator.energy runtime.devices runtime.native "
         "runtime.executor compiler.graph.accelerator runtime.network runtime.tune boards networks "
         "verification.isolated_batches verification.zoo verification.adversary verification.fuzz "
         "verification.tflite_models verification.hostile verification.grids runtime.diagnosis verification.programs "
-        "verification.coverage verification.generated_tests verification.rtl_mutants benchmarks.harness commands"
+        "verification.coverage verification.generated_tests verification.rtl_mutants benchmarks.harness "
+        "compiler.certificates commands"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "
@@ -296,10 +302,6 @@ ROOMS: dict[str, str] = {
     "notebook": (
         "support hardware hardware.program compiler.ir compiler.schedule compiler.operators.vdla compiler.map "
         "simulator.stats simulator.verify runtime.executor runtime.diagnosis charts runtime.studies commands"
-    ),
-    "compiler.certificates": (
-        "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.interpret compiler.te "
-        "compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map"
     ),
 }
 

@@ -19,7 +19,7 @@ import numpy as np
 from vdla.compiler import ir, te
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.program_run import run_program
-from vdla.compiler.certificates.symbols import CertificateError, Symbols, numbers, unknowns
+from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, CertificateError, Symbols, numbers, unknowns
 from vdla.compiler.map import MappedOperator, gather
 from vdla.compiler.operators.vdla.operator import Operator
 from vdla.compiler.te import Stage
@@ -85,7 +85,8 @@ class Certificate:
                 f"certify {self.name}: program {self.program} computes expression {self.expression} for all inputs; "
                 f"{self.results:,} results, prime 2^61 - 1, seed {self.seed}"
             )
-        return f"certify {self.name}: {self.differing:,} of {self.results:,} results differ; {self.difference}"
+        shown = f"certify {self.name}: {self.differing:,} of {self.results:,} results differ"
+        return shown if self.difference is None else f"{shown}; {self.difference}"
 
     __repr__ = __str__
 
@@ -96,11 +97,13 @@ def certify(
     *,
     seed: int = 0,
     program: Program | None = None,
+    explain: bool = True,
 ) -> Certificate:
     """Whether the program of a template or of a mapping computes its plain expression.
 
     `expression` is what the result must be, over the same plain inputs; by default that of the
-    operator. `program` takes the place of the operator's own, with the same tensors.
+    operator. `program` takes the place of the operator's own, with the same tensors. Without
+    `explain`, a certificate that does not hold has no `difference`.
 
     Raises:
         CertificateError: something that is no operator, or a program without meaning on symbols.
@@ -116,7 +119,7 @@ def certify(
     inputs = sides.inputs(seed)
     differs = sides.differs(inputs)
     first = None
-    if differs.any():
+    if explain and differs.any():
         first = _difference(sides, inputs, tuple(int(i) for i in np.argwhere(differs)[0]))
     return Certificate(
         name=operator.name,
@@ -224,7 +227,8 @@ def _source(tensor: te.Tensor) -> te.Tensor:
 
 
 def _gathered(tensor: te.Tensor, array: Symbols) -> Symbols:
-    return gather(tensor, array, numbers)
+    packed = gather(tensor, array.view(OPAQUE), lambda value: numbers(value).view(OPAQUE))
+    return packed.view(SYMBOL)
 
 
 # --- what differs ---------------------------------------------------------------------------------

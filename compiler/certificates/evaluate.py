@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.arith import exact_function, function_ranges
+from vdla.compiler.certificates.products import sums_of_products
 from vdla.compiler.certificates.symbols import (
     SYMBOL,
     CertificateError,
@@ -17,14 +20,19 @@ from vdla.compiler.certificates.symbols import (
     binary,
     called,
     cast,
+    chosen,
     combined_along,
+    gathered,
     known,
     numbers,
     select,
 )
+from vdla.compiler.interpret.batched import BatchedNest, batched_nest, reduction_term, run_batched
 from vdla.compiler.interpret.memory import EVERYWHERE, InterpreterMemory, Mask, Points
 from vdla.compiler.interpret.scalar import ClosureCompiler
-from vdla.compiler.ir import limits
+from vdla.compiler.ir import Array, limits
+
+_MOST_ELEMENTS = 1 << 23  # of a factor in a sum of products
 
 
 class SymbolicMemory(InterpreterMemory):
@@ -53,6 +61,13 @@ class SymbolicMemory(InterpreterMemory):
             case ir.Call(name=name, args=args, dtype=dtype):
                 return called(name, [self.value(a, at) for a in args], [self._dtype(a) for a in args], dtype)
 
+    def elements(self, name: str, places: tuple[Array, ...]) -> Symbols:
+        """The elements of a buffer."""
+        array, flat = self.arrays[name], np.int64(0)
+        for place, extent in zip(places, array.shape, strict=True):
+            flat = flat * extent + place
+        return gathered(array.reshape(-1), np.asarray(flat))
+
     def _dtype(self, expr: ir.Expr) -> str:
         return ir.dtype_of(expr, self.buffers)
 
@@ -66,18 +81,29 @@ class SymbolicMemory(InterpreterMemory):
             return self.value(a, at)
         if not then.mask.any():
             return self.value(b, at)
-        return np.where(holds, *np.broadcast_arrays(self.value(a, then), self.value(b, otherwise)))
+        return chosen(holds, self.value(a, then), self.value(b, otherwise))
 
     def index(self, expr: ir.Expr, at: Points) -> Any:  # noqa: ANN401  an int or an array of ints
         """An index or a condition, which must not depend on inputs."""
         function = exact_function(expr, self.ranges)
         return function(at.values) if function is not None else _number(self.value(expr, at), at.where)
 
+    def total(
+        self, op: str, term: ir.Expr, at: Points, shape: tuple[int, ...], along: tuple[int, ...], dtype: str
+    ) -> Symbols:
+        """The values of a term at points of a shape, combined over the dimensions `along`."""
+        if op == "add" and isinstance(term, ir.Binary) and term.op == "mul" and at.mask is EVERYWHERE:
+            factors = [self.value(factor, at) for factor in (term.a, term.b)]
+            products = _contracted(factors[0], factors[1], shape, len(along), dtype)
+            if products is not None:
+                return products
+        return super().total(op, term, at, shape, along, dtype)
+
     def reduced(self, op: str, terms: Symbols, mask: Mask, along: tuple[int, ...], dtype: str) -> Symbols:
         """Terms where `mask` holds, combined over the dimensions `along`."""
         if not mask.all():
             identity = 0 if op == "add" else limits(dtype)[op == "min"]
-            terms = np.where(mask, terms, numbers(identity))
+            terms = chosen(mask, terms, numbers(identity))
         return combined_along(op, terms, along, dtype)
 
     def combined(self, op: str, old: Symbols, total: Symbols, dtype: str) -> Symbols:
@@ -87,6 +113,11 @@ class SymbolicMemory(InterpreterMemory):
 
 class _SymbolicClosures(ClosureCompiler):
     """Statements as closures; expressions are those of the memory."""
+
+    def statement(self, stmt: ir.Stmt, where: str | None = None) -> Any:  # noqa: ANN401  a closure
+        """A statement as a closure, a sum of products in batches that its factors bound."""
+        nest = _nest_of_products(stmt)
+        return super().statement(stmt, where) if nest is None else partial(run_batched, self.memory, nest)
 
     @property
     def min_batch(self) -> int:
@@ -105,6 +136,52 @@ class _SymbolicClosures(ClosureCompiler):
         return lambda env: int(_number(self.memory.value(expr, Points(env, EVERYWHERE, where)), where))
 
 
+def _nest_of_products(stmt: ir.Stmt) -> BatchedNest | None:
+    """A sum of products as a nest with batches in which each factor has few elements."""
+    for most in (1 << bits for bits in range(48, 20, -3)):
+        nest = batched_nest(stmt, most)
+        term = reduction_term(nest.body) if nest is not None and nest.reduce else None
+        if nest is None or term is None or not (isinstance(term[1], ir.Binary) and term[1].op == "mul"):
+            return None
+        if all(_elements(nest, factor) <= _MOST_ELEMENTS for factor in (term[1].a, term[1].b)):
+            return nest
+    return None
+
+
+def _elements(nest: BatchedNest, factor: ir.Expr) -> int:
+    """The points of a batch at which a factor may have different values."""
+    read = {e.name for e in ir.find(factor, ir.Var)}
+    for header in reversed((*nest.headers, nest.block)):
+        if isinstance(header, ir.Block):
+            for axis, value in header.bindings:
+                if axis.var in read:
+                    read |= {e.name for e in ir.find(value, ir.Var)}
+    return prod(int(loop.size) for loop in (*nest.spatial, *nest.reduce) if loop.var in read)
+
+
+def _contracted(a: Symbols, b: Symbols, shape: tuple[int, ...], reduced: int, dtype: str) -> Symbols | None:
+    """Products of factors that broadcast to a shape, summed over its last dimensions, which keep
+    length 1; None where that is no product of matrices.
+    """
+    a, b = (np.asarray(x).reshape((1,) * (len(shape) - x.ndim) + x.shape) for x in (a, b))
+    outer = range(len(shape) - reduced)
+    inner = tuple(range(len(shape) - reduced, len(shape)))
+    shared = [d for d in outer if a.shape[d] > 1 and b.shape[d] > 1]
+    rows = [d for d in outer if b.shape[d] == 1 and a.shape[d] == shape[d]]
+    columns = [d for d in outer if d not in shared and d not in rows]
+    if any(a.shape[d] != 1 or b.shape[d] != shape[d] for d in columns):
+        return None
+    summed = [shape[d] for d in inner]
+    a = np.broadcast_to(a, (*a.shape[: len(outer)], *summed)).transpose(*shared, *rows, *columns, *inner)
+    b = np.broadcast_to(b, (*b.shape[: len(outer)], *summed)).transpose(*shared, *inner, *columns, *rows)
+    kept, m, n = ([shape[d] for d in dims] for dims in (shared, rows, columns))
+    products = sums_of_products(a.reshape(*kept, prod(m), prod(summed)), b.reshape(*kept, prod(summed), prod(n)), dtype)
+    if products is None:
+        return None
+    order = np.argsort([*shared, *rows, *columns])
+    return products.reshape(*kept, *m, *n).transpose(order).reshape(*(shape[d] for d in outer), *(1,) * reduced)
+
+
 def _number(value: Symbols, where: str) -> Any:  # noqa: ANN401  an array of integers
     if not known(value).all():
         raise CertificateError(f"certify: block {where}: an index must not depend on inputs, got one that does")
@@ -120,7 +197,7 @@ def evaluate(fn: ir.Function, arrays: Mapping[str, Symbols]) -> dict[str, Symbol
     """
     memory = SymbolicMemory(fn.buffers, function_ranges(fn, axes=True))
     for name, array in arrays.items():
-        memory.fill(name, array)
+        memory.fill(name, np.ascontiguousarray(array))
     with np.errstate(all="ignore"):
         _SymbolicClosures(memory).statement(fn.body)({})
     return {name: memory.arrays[name] for name in ir.output_names(fn)}

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic in the field of the prime 2^61 - 1, on NumPy arrays of uint64 below the prime."""
+"""Arithmetic in the field of the prime 2^61 - 1, on NumPy arrays of uint64 below the prime.
+
+A product of matrices is one of floats, which BLAS has: elements have three digits of 21 bits, so
+that the sums of 1,024 products of digits are exact in the 53 bits of a float.
+"""
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,6 +19,9 @@ Elements = npt.NDArray[np.uint64]
 _P, _BITS = np.uint64(PRIME), np.uint64(61)
 _HALF, _LOW_MASK = np.uint64(31), np.uint64((1 << 31) - 1)
 _TOP, _TOP_MASK = np.uint64(30), np.uint64((1 << 30) - 1)
+_DIGIT, _DIGITS = 21, 3
+_MOST_TERMS = 1 << 10  # of an exact sum of products of two digits, and of another such sum
+_MOST_SUMS = 1 << 20  # of one product of matrices, which bounds its memory
 
 
 def _reduced(x: Elements) -> Elements:
@@ -58,6 +66,41 @@ def total(values: Elements, axis: tuple[int, ...]) -> Elements:
     low = np.asarray(np.sum(values & _LOW_MASK, axis=axis, keepdims=True, dtype=np.uint64))
     high = _reduced(np.sum(values >> _HALF, axis=axis, keepdims=True, dtype=np.uint64))
     return add(multiply(high, np.full_like(high, 1 << 31)), _reduced(low))
+
+
+def matmul(a: Elements, b: Elements) -> Elements:
+    """The product of matrices `[..., M, K]` and `[..., K, N]`."""
+    rows = max(1, _MOST_SUMS // max(1, b.shape[-1]))
+    if a.shape[-2] > rows:
+        return np.concatenate([matmul(a[..., m : m + rows, :], b) for m in range(0, a.shape[-2], rows)], axis=-2)
+    terms = range(0, a.shape[-1], _MOST_TERMS)
+    parts = (_short_matmul(a[..., k : k + _MOST_TERMS], b[..., k : k + _MOST_TERMS, :]) for k in terms)
+    return reduce(add, parts)
+
+
+def _short_matmul(a: Elements, b: Elements) -> Elements:
+    """A product of matrices with at most `_MOST_TERMS` terms a sum."""
+    m, n = a.shape[-2], b.shape[-1]
+    left = np.concatenate(_digits(a), axis=-2)
+    right = np.concatenate(_digits(b), axis=-1)
+    sums = left @ right
+    digits = [[sums[..., i * m : (i + 1) * m, j * n : (j + 1) * n] for j in range(_DIGITS)] for i in range(_DIGITS)]
+    places = [sum(digits[i][place - i] for i in range(_DIGITS) if 0 <= place - i < _DIGITS) for place in range(5)]
+    once, twice, thrice, over, above = (np.asarray(place).astype(np.uint64) for place in places)
+    first = once + (over << np.uint64(2))  # 2^63 is 4 in the field
+    return _reduced(first + _shifted(twice + (above << np.uint64(2)), _DIGIT) + _shifted(thrice, 2 * _DIGIT))
+
+
+def _digits(a: Elements) -> list[npt.NDArray[np.float64]]:
+    """The digits of elements, the lowest ones first."""
+    mask, integers = np.int64((1 << _DIGIT) - 1), a.view(np.int64)
+    return [((integers >> np.int64(place * _DIGIT)) & mask).astype(np.float64) for place in range(_DIGITS)]
+
+
+def _shifted(x: Elements, bits: int) -> Elements:
+    """Numbers below 2^55 times a power of two, below 2^62."""
+    rest = np.uint64(61 - bits)
+    return ((x & ((np.uint64(1) << rest) - np.uint64(1))) << np.uint64(bits)) + (x >> rest)
 
 
 def _mixed(x: Elements) -> Elements:

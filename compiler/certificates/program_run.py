@@ -8,35 +8,51 @@ instruction that use different sums run at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir, te
+from vdla.compiler.certificates.compute_steps import ComputeSteps, KnownSteps
 from vdla.compiler.certificates.evaluate import evaluate
+from vdla.compiler.certificates.extension_run import ExtensionRun
+from vdla.compiler.certificates.pending import KeptEntries, PendingProducts, alike
 from vdla.compiler.certificates.symbols import (
+    OPAQUE,
     SYMBOL,
     CertificateError,
     Symbols,
     binary,
     cast,
+    chosen,
+    gathered,
     numbers,
-    summed,
     unknowns,
 )
 from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
 from vdla.compiler.extensions import base
 from vdla.hardware.config import Buffer
-from vdla.hardware.isa import COL, EXTENSION, Emit, Opcode, Operand, Source, VectorOp, decode_uops
+from vdla.hardware.isa import COL, EXTENSION, Emit, Opcode, Operand, Source, StagedEmit, VectorOp, decode_uops
 from vdla.hardware.numerics import unpack_elements
 from vdla.hardware.program import Program, ProgramTensor
 from vdla.hardware.program.tensor import CONSTANT_BITS, UOP
 
 _Row = Mapping[str, int]
 _Ints = npt.NDArray[np.int64]
+_Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class _Emitted:
+    """Sums with the scales and the bounds of their requantisation, and the entries for results."""
+
+    bounds: tuple[int, int, int]
+    sums: Symbols
+    scales: Symbols
+    out: _Ints
 
 
 class SymbolicRun:
@@ -47,26 +63,29 @@ class SymbolicRun:
 
     def __init__(self, program: Program, inputs: Mapping[str, Symbols]) -> None:
         config = self.config = program.config
-        if config.extensions or config.stage is not None:
-            raise CertificateError(f"certify: machine must have no extensions yet, got {config.name}")
         self.program = program
         self.dram = {tensor.name: _content(tensor, inputs.get(tensor.name)) for tensor in program.tensors}
         lanes = config.batch * config.block_out
-        self.inp = _earlier("inp", (config.inp_depth, config.batch, config.block_in), config.inp_dtype)
-        self.wgt = _earlier("wgt", (config.wgt_depth, config.block_out, config.block_in), config.wgt_dtype)
+        inp = _earlier("inp", (config.inp_depth, config.batch, config.block_in), config.inp_dtype)
+        wgt = _earlier("wgt", (config.wgt_depth, config.block_out, config.block_in), config.wgt_dtype)
+        self.inp, self.wgt = KeptEntries(inp), KeptEntries(wgt)
         self.scl = _earlier("scl", (config.scl_depth, config.block_out), "int64")
         self.acc = _earlier("acc", (config.acc_depth, lanes), "int32")
         self.out = _earlier("out", (config.out_depth, lanes), config.out_dtype)
         self.raw = _earlier("raw", (config.out_slots, lanes), "int32")
+        self.products = PendingProducts(config, self.inp, self.wgt, self.acc)
+        self.extensions = ExtensionRun(config, self.products, self.acc)
         self.is_raw = np.zeros(config.out_depth, np.bool_)
         self.uops = np.zeros((config.uop_depth, 5), np.int64)
+        self.steps = KnownSteps(self.uops)
+        self.emitted: list[_Emitted] = []
 
     def run(self) -> Mapping[str, Symbols]:
         """Run all instructions; the outputs by name, in their packed shapes."""
         for index, columns in enumerate(self.program.columns.tolist()):
             row = {name: columns[place] for name, place in COL.items()}
             try:
-                self._execute(row, int(self.program.tensor_of[index]))
+                self._execute(row, columns, int(self.program.tensor_of[index]))
             except CertificateError as error:
                 raise CertificateError(f"{error}, in instruction {index}") from None
             except (IndexError, ValueError):  # of NumPy; nothing else is out of its range
@@ -75,18 +94,20 @@ class SymbolicRun:
         outputs = (tensor for tensor in self.program.tensors if tensor.role == "output")
         return {tensor.name: self.dram[tensor.name].reshape(tensor.shape) for tensor in outputs}
 
-    def _execute(self, row: _Row, tensor: int) -> None:
+    def _execute(self, row: _Row, columns: list[int], tensor: int) -> None:
         match row["opcode"]:
             case Opcode.LOAD:
                 self._load(row, self.program.tensors[tensor] if tensor >= 0 else None)
             case Opcode.STORE:
                 self._store(row, self.program.tensors[tensor])
             case Opcode.GEMM:
-                self._compute(row, self._product)
+                self._gemm(row)
             case Opcode.VECTOR:
-                self._compute(row, self._vector)
+                self._vectors(row)
             case opcode if opcode == EXTENSION:
-                raise CertificateError("certify: instruction must be of the machine itself, got an extension's")
+                self._extension(row, columns)
+        if row["emit"] == StagedEmit.STAGE and row["opcode"] not in (Opcode.LOAD, Opcode.STORE, Opcode.SYNC):
+            self._stage(row)
 
     # --- DMA
 
@@ -96,14 +117,24 @@ class SymbolicRun:
         first, count = row["sram"], z * rows * columns
         if buffer is Buffer.UOP:
             self.uops[first : first + count] = self._micro_ops(row, tensor)
+            self.steps.forget()
             return
-        target = {Buffer.INP: self.inp, Buffer.WGT: self.wgt, Buffer.SCL: self.scl, Buffer.ACC: self.acc}[buffer]
-        grid = np.broadcast_to(numbers(row["pad_value"]), (z, rows, columns, *target.shape[1:])).copy()
+        target = {Buffer.INP: self.inp.now, Buffer.WGT: self.wgt.now, Buffer.SCL: self.scl, Buffer.ACC: self.acc}[
+            buffer
+        ]
+        padding = numbers(row["pad_value"]).view(OPAQUE)
+        grid = np.broadcast_to(padding, (z, rows, columns, *target.shape[1:])).copy()
         if tensor is not None and y * x:
-            elements = self.dram[tensor.name][self._places(row, tensor, target[0].size, row["widen"])]
+            elements = gathered(self.dram[tensor.name], self._places(row, tensor, target[0].size, row["widen"]))
             inner = grid[:, row["y_before"] : row["y_before"] + y, row["x_before"] : row["x_before"] + x]
-            inner[...] = elements.reshape(inner.shape)
-        target[first : first + count] = grid.reshape(count, *target.shape[1:])
+            inner[...] = elements.view(OPAQUE).reshape(inner.shape)
+        entries = grid.reshape(count, *target.shape[1:]).view(SYMBOL)
+        if buffer in (Buffer.INP, Buffer.WGT):
+            self.products.write(self.inp if buffer is Buffer.INP else self.wgt, first, entries)
+            return
+        if buffer is Buffer.ACC:
+            self.products.flush()
+        target[first : first + count] = entries
 
     def _places(self, row: _Row, tensor: ProgramTensor, elements: int, widen: int) -> _Ints:
         """The places of a window in a flat tensor, `[z, y, x * elements]`."""
@@ -116,9 +147,8 @@ class SymbolicRun:
             + np.arange(row["y_size"])[None, :, None] * row["y_stride"]
         )
         if bits != expected or (beats * axi % bits).any():
-            raise CertificateError(
-                f"certify: elements of {tensor.name} must be moved whole, got {bits} bits as {expected}"
-            )
+            got = f"{bits} bits as {expected}" if bits != expected else "an address inside one"
+            raise CertificateError(f"certify: elements of {tensor.name} must be moved whole, got {got}")
         return beats * axi // bits + np.arange(row["x_size"] * elements)
 
     def _micro_ops(self, row: _Row, tensor: ProgramTensor | None) -> _Ints:
@@ -130,6 +160,7 @@ class SymbolicRun:
         return np.array([(u.acc, u.src, u.wgt, u.first, u.last) for u in decoded], np.int64)
 
     def _store(self, row: _Row, tensor: ProgramTensor) -> None:
+        self._requantise()
         count, first = row["z_size"] * row["y_size"] * row["x_size"], row["sram"]
         entries = slice(first, first + count)
         bits, lanes = CONSTANT_BITS[tensor.dtype], self.out.shape[1]
@@ -144,52 +175,73 @@ class SymbolicRun:
 
     def _put(self, row: _Row, tensor: ProgramTensor, entries: Symbols, elements: int) -> None:
         places = self._places(row, tensor, elements, 0)
-        values = entries.reshape(places.shape)
+        values, dram = entries.view(OPAQUE).reshape(places.shape), self.dram[tensor.name].view(OPAQUE)
+        begins = np.sort(places[..., 0], axis=None)
+        if (np.diff(begins) >= places.shape[2]).all():
+            dram[places] = values
+            return
         for plane, line in np.ndindex(*places.shape[:2]):  # where rows overlap, the last one wins
-            self.dram[tensor.name][places[plane, line]] = values[plane, line]
+            dram[places[plane, line]] = values[plane, line]
 
     # --- compute
 
-    def _compute(self, row: _Row, step: Callable[[_Row, _Ints, _Ints, _Ints, npt.NDArray[np.bool_]], Symbols]) -> None:
-        """The iterations of an instruction; `step` has the new sums of some, from indices."""
-        uops = self.uops[row["uop_begin"] : row["uop_end"]]
-        i, j, u = (part.reshape(-1) for part in np.indices((row["loop0"], row["loop1"], len(uops))))
-        offset = i * row["acc0"] + j * row["acc1"] + uops[u, 0]
-        src = row["src"] + i * row["src0"] + j * row["src1"] + uops[u, 1]
-        wgt = row["wgt"] + i * row["wgt0"] + j * row["wgt1"] + uops[u, 2]
-        scl = row["scl"] + i * row["scl0"] + j * row["scl1"]
-        starts, ends = uops[u, 3] * row["init"] != 0, (uops[u, 4] != 0) & (row["emit"] != Emit.NONE)
-        acc = offset + row["acc"]
-        in_order = row["opcode"] == Opcode.VECTOR and row["source"] == Source.ACC
-        for some in _rounds(acc, src if in_order else None):
-            sums = step(row, acc[some], src[some], wgt[some], starts[some])
-            self.acc[acc[some]] = sums
-            sent = ends[some]
-            if sent.any():
-                self._emit(row, sums[sent], scl[some][sent], row["out"] + offset[some][sent])
+    def _gemm(self, row: _Row) -> None:
+        """Runs of iterations of one sum at once, as long as none of them ends in between."""
+        steps = self.steps.of(row)
+        for runs in self.steps.runs(row):
+            firsts, lasts = runs[:, 0], runs[:, -1]
+            acc, starts = steps.acc[firsts], steps.starts[firsts]
+            if starts.any():
+                self.products.start(acc[starts])
+            self.products.add(acc, steps.src[runs], steps.wgt[runs])
+            if steps.ends[lasts].any():
+                self.products.flush()
+                self._emit_ends(row, steps, lasts, gathered(self.acc, acc))
 
-    def _product(self, row: _Row, acc: _Ints, src: _Ints, wgt: _Ints, starts: npt.NDArray[np.bool_]) -> Symbols:
-        terms = binary(
-            "mul",
-            cast(self.inp[src][:, :, None, :], self.config.inp_dtype, "int32"),
-            cast(self.wgt[wgt][:, None, :, :], self.config.wgt_dtype, "int32"),
-            "int32",
-        )
-        sums = summed(terms, (3,), "int32").reshape(len(acc), -1)
-        return binary("add", np.where(starts[:, None], numbers(0), self.acc[acc]), sums, "int32")
+    def _vectors(self, row: _Row) -> None:
+        self.products.flush()
+        steps = self.steps.of(row)
+        for some in steps.rounds(reads_sums=row["source"] == Source.ACC):
+            sums = self._vector(row, steps.acc[some], steps.src[some], steps.wgt[some], steps.starts[some])
+            self.acc[steps.acc[some]] = sums
+            self._emit_ends(row, steps, np.arange(len(steps.acc))[some], sums)
 
-    def _vector(self, row: _Row, acc: _Ints, src: _Ints, wgt: _Ints, starts: npt.NDArray[np.bool_]) -> Symbols:
+    def _extension(self, row: _Row, columns: list[int]) -> None:
+        self.products.flush()
+        steps = self.steps.of(row)
+        emits = row["emit"] != Emit.NONE and steps.ends.any()
+        for some in _until_ends(steps) if emits else [slice(None)]:
+            part = steps.only(some)
+            self.extensions.run(columns, row, part)
+            if part.ends.any():
+                self._emit_ends(row, part, np.array([-1]), self.acc[part.acc[-1:]].copy())
+
+    def _stage(self, row: _Row) -> None:
+        """Put the results of an instruction through the stage; its states are those behind it."""
+        self._requantise()
+        steps = self.steps.of(row)
+        entries = np.unique(steps.out[steps.ends])
+        if len(entries):
+            self.out[entries] = self.extensions.staged(self.out[entries])
+
+    def _emit_ends(self, row: _Row, steps: ComputeSteps, some: _Ints, sums: Symbols) -> None:
+        """Emit the sums of those iterations that end one."""
+        ends = steps.ends[some]
+        if ends.any():
+            self._emit(row, sums[ends], steps.scl[some][ends], steps.out[some][ends])
+
+    def _vector(self, row: _Row, acc: _Ints, src: _Ints, wgt: _Ints, starts: _Bools) -> Symbols:
         op, config = VectorOp(row["op"]), self.config
         shape, old = (len(acc), self.acc.shape[1]), self.acc[acc]
         x = np.broadcast_to(numbers(0), shape)
         if row["operand"] == Operand.SRC or op is VectorOp.MAC:
-            vectors = self.inp.reshape(-1, shape[1])
+            vectors = self.inp.now.reshape(-1, shape[1])
             x = cast(vectors[src], config.inp_dtype, "int32") if row["source"] == Source.INP else self.acc[src]
         b = np.broadcast_to(numbers(row["imm"]), shape)
         if row["operand"] == Operand.SRC:
             b = x
         elif row["operand"] == Operand.WGT:
-            lanes = cast(self.wgt.reshape(-1, config.block_out)[wgt], config.wgt_dtype, "int32")
+            lanes = cast(self.wgt.now.reshape(-1, config.block_out)[wgt], config.wgt_dtype, "int32")
             b = np.tile(lanes, (1, config.batch))
         started = binary("mul", x, b, "int32") if op is VectorOp.MAC else b
         continued = started
@@ -197,19 +249,48 @@ class SymbolicRun:
             continued = binary("add", old, started, "int32")
         elif op is not VectorOp.MOV:
             continued = _element_wise(op, old, b)
-        return np.where(starts[:, None], started, continued)
+        return chosen(starts[:, None], started, continued)
 
     def _emit(self, row: _Row, sums: Symbols, scl: _Ints, out: _Ints) -> None:
-        share = 32 // self.config.out_bits
-        if row["emit"] == Emit.RAW:
-            self.raw[out] = sums
-            for part in range(share):
-                self.is_raw[out * share + part] = True
+        """Emit sums; those that are requantised wait for others, until they are stored."""
+        bounds = (row["zero_point"], row["clip_lo"], row["clip_hi"])
+        if row["emit"] == Emit.RAW or (self.emitted and self.emitted[0].bounds != bounds):
+            self._requantise()
+        if row["emit"] != Emit.RAW:
+            self.emitted.append(_Emitted(bounds, sums, gathered(self.scl, scl), out))
             return
-        lanes = np.tile(self.scl[scl], (1, self.config.batch))
-        limits = (row["zero_point"], row["clip_lo"], row["clip_hi"])
-        self.out[out] = _requantised(sums, lanes, limits, self.config.out_dtype)
+        share = 32 // self.config.out_bits
+        self.raw[out] = sums
+        for part in range(share):
+            self.is_raw[out * share + part] = True
+
+    def _requantise(self) -> None:
+        """Requantise the sums that wait; they have the same bounds."""
+        if not self.emitted:
+            return
+        bounds = self.emitted[0].bounds
+        sums = np.concatenate([one.sums.view(OPAQUE) for one in self.emitted]).view(SYMBOL)
+        scales = np.concatenate([one.scales.view(OPAQUE) for one in self.emitted]).view(SYMBOL)
+        every = np.concatenate([one.out for one in self.emitted])[::-1]
+        out, last = np.unique(every, return_index=True)  # of an entry that is emitted twice, the last sums
+        last = len(every) - 1 - last
+        order, groups = alike(scales["value"][last])
+        for group in groups:
+            some = last[order[group]]
+            lanes = np.tile(scales[some[:1]].view(OPAQUE), (1, self.config.batch)).view(SYMBOL)
+            results = _requantised(gathered(sums, some), lanes, bounds, self.config.out_dtype)
+            self.out.view(OPAQUE)[out[order[group]]] = results.view(OPAQUE)
         self.is_raw[out] = False
+        self.emitted.clear()
+
+
+def _until_ends(steps: ComputeSteps) -> Iterator[slice]:
+    """The steps of an instruction in parts, each up to one that ends a sum."""
+    begin = 0
+    for end in [*(np.flatnonzero(steps.ends) + 1).tolist(), len(steps.ends)]:
+        if end > begin:
+            yield slice(begin, end)
+        begin = end
 
 
 def _earlier(what: str, shape: tuple[int, ...], dtype: str) -> Symbols:
@@ -230,20 +311,6 @@ def _content(tensor: ProgramTensor, given: Symbols | None) -> Symbols:
     return given.reshape(-1).copy()
 
 
-def _rounds(acc: _Ints, read: _Ints | None) -> Iterator[Any]:
-    """Iterations that may run at once, in order: none uses a sum that another one writes."""
-    if read is not None and np.isin(read, acc).any():
-        yield from (slice(k, k + 1) for k in range(len(acc)))
-        return
-    order = np.argsort(acc, kind="stable")
-    ordered = acc[order]
-    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
-    position = np.empty(len(acc), np.int64)
-    position[order] = np.arange(len(acc)) - np.repeat(begins, np.diff(np.r_[begins, len(acc)]))
-    for number in range(int(position.max()) + 1):
-        yield np.flatnonzero(position == number)
-
-
 def _element_wise(op: VectorOp, a: Symbols, b: Symbols) -> Symbols:
     return evaluate(_combining(op, a.shape), {"a": a, "b": b})["result"]
 
@@ -261,9 +328,9 @@ def _requantised(sums: Symbols, lanes: Symbols, bounds: tuple[int, int, int], dt
 
 @lru_cache(maxsize=256)
 def _requantising(shape: tuple[int, int], bounds: tuple[int, int, int], dtype: str) -> ir.Function:
-    sums, lanes = te.placeholder(shape, "int32", "sums"), te.placeholder(shape, "int64", "lanes")
+    sums, lanes = te.placeholder(shape, "int32", "sums"), te.placeholder((1, shape[1]), "int64", "lanes")
     zero, low, high = (te.const(bound, "int64") for bound in bounds)
-    result = te.compute(shape, lambda n, o: requantisation(sums[n, o], lanes[n, o], zero, low, high, dtype), "result")
+    result = te.compute(shape, lambda n, o: requantisation(sums[n, o], lanes[0, o], zero, low, high, dtype), "result")
     return te.create_function([sums, lanes], [result], "requantise")
 
 

@@ -25,8 +25,10 @@ from vdla.compiler.certificates import field
 from vdla.compiler.ir import INTEGER_BITS, SCALAR_FUNCTIONS, Array, limits, storage_dtype, wrap
 from vdla.support.errors import Error
 
-SYMBOL = np.dtype([("value", "u8"), ("low", "i8"), ("high", "i8"), ("form", "u1")])
+SYMBOL = np.dtype([("value", "u8"), ("low", "i8"), ("high", "i8"), ("form", "u1")], align=True)
 """An element of the field, bounds, and a `SymbolForm`."""
+OPAQUE = np.dtype(f"V{SYMBOL.itemsize}")
+"""A symbol that is moved, which NumPy does faster if it knows no fields."""
 
 Symbols = npt.NDArray[np.void]
 _BOOL = (0, 1)
@@ -55,6 +57,19 @@ def symbols(value: Any, low: Any, high: Any, form: Any = SymbolForm.PLAIN) -> Sy
     made = np.empty(shape, SYMBOL)
     made["value"], made["low"], made["high"], made["form"] = value, low, high, form
     return made
+
+
+def chosen(mask: npt.ArrayLike, a: Symbols, b: Symbols) -> Symbols:
+    """`a` where the mask holds, else `b`; not to be written, since it may be one of them."""
+    for everywhere, one in ((np.all(mask), a), (not np.any(mask), b)):
+        if everywhere:
+            return np.broadcast_to(one, np.broadcast_shapes(np.shape(mask), a.shape, b.shape))
+    return np.where(mask, a.view(OPAQUE), b.view(OPAQUE)).view(SYMBOL)
+
+
+def gathered(a: Symbols, places: npt.NDArray[np.integer[Any]]) -> Symbols:
+    """The elements of the flat array, or the entries along the first dimension, at places."""
+    return a.view(OPAQUE).take(places, axis=0).view(SYMBOL)
 
 
 def numbers(values: npt.ArrayLike) -> Symbols:
@@ -97,7 +112,7 @@ def settled(a: Symbols, dtype: str) -> Symbols:
     polynomial = a["form"] == SymbolForm.POLYNOMIAL
     if not polynomial.any():
         return a
-    return np.where(polynomial, _unstructured(("wrap", dtype), *type_bounds(dtype), a), a)
+    return chosen(polynomial, _unstructured(("wrap", dtype), *type_bounds(dtype), a), a)
 
 
 # --- operations -----------------------------------------------------------------------------------
@@ -115,7 +130,7 @@ def binary(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
         made = _ring(op, a, b, dtype)
     else:
         made = _STRUCTURED.get(op, _without_structure)(op, settled(a, dtype), settled(b, dtype), dtype)
-    return np.where(both, _of_numbers(op, a, b, dtype), made) if both.any() else made
+    return chosen(both, _of_numbers(op, a, b, dtype), made) if both.any() else made
 
 
 def _of_numbers(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
@@ -127,9 +142,9 @@ def _of_numbers(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
 
 def _ring(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     operation = {"add": field.add, "sub": field.subtract, "mul": field.multiply}[op]
-    low, high = _ring_bounds(op, *(_exact(part) for part in (a["low"], a["high"], b["low"], b["high"])))
+    low, high = ring_bounds(op, *(_exact(part) for part in (a["low"], a["high"], b["low"], b["high"])))
     polynomial = (a["form"] == SymbolForm.POLYNOMIAL) | (b["form"] == SymbolForm.POLYNOMIAL)
-    return _fitted(operation(a["value"], b["value"]), low, high, polynomial, dtype)
+    return fitted(operation(a["value"], b["value"]), low, high, polynomial, dtype)
 
 
 def _exact(bounds: Array) -> Array:
@@ -137,7 +152,8 @@ def _exact(bounds: Array) -> Array:
     return bounds.astype(np.longdouble)
 
 
-def _ring_bounds(op: str, a: Array, a_high: Array, b: Array, b_high: Array) -> tuple[Array, Array]:
+def ring_bounds(op: str, a: Array, a_high: Array, b: Array, b_high: Array) -> tuple[Array, Array]:
+    """The bounds of `a op b` of a ring operation."""
     if op == "add":
         return a + b, a_high + b_high
     if op == "sub":
@@ -146,7 +162,7 @@ def _ring_bounds(op: str, a: Array, a_high: Array, b: Array, b_high: Array) -> t
     return reduce(np.minimum, corners), reduce(np.maximum, corners)
 
 
-def _fitted(value: Array, low: Array, high: Array, polynomial: Array, dtype: str) -> Symbols:
+def fitted(value: Array, low: Array, high: Array, polynomial: Array, dtype: str) -> Symbols:
     """Results of ring operations: plain where their bounds are in the type, else polynomials."""
     least, most = type_bounds(dtype)
     outside = polynomial | (low < least) | (high > most)
@@ -164,7 +180,7 @@ def _extreme(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     first, second = (a["high"] <= b["low"], b["high"] <= a["low"])
     if op == "max":
         first, second = second, first
-    return np.where(first, a, np.where(second, b, made))
+    return chosen(first, a, chosen(second, b, made))
 
 
 def _member(a: Symbols, form: SymbolForm) -> field.Elements:
@@ -177,7 +193,7 @@ def _shift_right(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     amount = np.clip(b["low"], 0, 63)
     inside = known(b) & (b["low"] >= 0)
     made["low"], made["high"] = (np.where(inside, a[part] >> amount, made[part]) for part in ("low", "high"))
-    return np.where(inside & (amount == 0), a, made)
+    return chosen(inside & (amount == 0), a, made)
 
 
 def _bitwise_and(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
@@ -185,13 +201,15 @@ def _bitwise_and(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     if dtype == "bool":
         return _logic(op, a, b)
     made = _without_structure(op, a, b, dtype)
-    for x, mask in ((a, b), (b, a)):
+    for mask in (a, b):
         masks = known(mask) & (mask["low"] >= 0)
         made["low"] = np.where(masks, 0, made["low"])
         made["high"] = np.where(masks, np.minimum(mask["low"], made["high"]), made["high"])
+    for x, mask in ((a, b), (b, a)):
+        masks = known(mask) & (mask["low"] >= 0)
         low_bits = masks & ((mask["low"] & (mask["low"] + 1)) == 0)
-        made = np.where(low_bits & (x["low"] >= 0) & (x["high"] <= mask["low"]), x, made)
-        made = np.where(masks & (mask["low"] == 0), numbers(0), made)
+        made = chosen(low_bits & (x["low"] >= 0) & (x["high"] <= mask["low"]), x, made)
+        made = chosen(masks & (mask["low"] == 0), numbers(0), made)
     return made
 
 
@@ -200,7 +218,7 @@ def _logic(op: str, a: Symbols, b: Symbols) -> Symbols:
     made = _without_structure(op, a, b, "bool")
     neutral = int(op == "and")
     for x, other in ((a, b), (b, a)):
-        made = np.where(known(other), x if op == "xor" else np.where(other["low"] == neutral, x, other), made)
+        made = chosen(known(other), x if op == "xor" else chosen(other["low"] == neutral, x, other), made)
     return made if op != "xor" else _without_structure(op, a, b, "bool")
 
 
@@ -216,7 +234,7 @@ def _compared(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     made["low"], made["high"] = _BOOL
     never = (a["low"] >= b["high"]) if op == "lt" else (a["high"] < b["low"]) | (b["high"] < a["low"])
     always = (a["high"] < b["low"]) if op == "lt" else a["value"] == b["value"]
-    return np.where(never, numbers(0), np.where(always, numbers(1), made))
+    return chosen(never, numbers(0), chosen(always, numbers(1), made))
 
 
 def _inverted(a: Symbols) -> Symbols:
@@ -228,13 +246,13 @@ def _remainder(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     positive = known(b) & (b["low"] > 0)
     made["low"] = np.where(positive, 0, made["low"])
     made["high"] = np.where(positive, b["low"] - 1, made["high"])
-    return np.where(positive & (a["low"] >= 0) & (a["high"] < b["low"]), a, made)
+    return chosen(positive & (a["low"] >= 0) & (a["high"] < b["low"]), a, made)
 
 
 def _without_structure(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     if op in ir.COMMUTATIVE_OPS:
         swap = a["value"] > b["value"]
-        a, b = np.where(swap, b, a), np.where(swap, a, b)
+        a, b = chosen(swap, b, a), chosen(swap, a, b)
     return _unstructured((op, dtype), *type_bounds(dtype), a, b)
 
 
@@ -259,18 +277,18 @@ def cast(a: Symbols, source: str, target: str) -> Symbols:
         kept = inside & (a["form"] != SymbolForm.POLYNOMIAL)
         polynomial = symbols(a["value"], low, high, SymbolForm.POLYNOMIAL)
         exact = numbers(wrap(a["low"], target))
-        return np.where(kept, a, np.where(known(a) & (a["form"] != SymbolForm.POLYNOMIAL), exact, polynomial))
+        return chosen(kept, a, chosen(known(a) & (a["form"] != SymbolForm.POLYNOMIAL), exact, polynomial))
     a = settled(a, source)
     inside = (a["low"] >= low) & (a["high"] <= high)
-    return a if inside.all() else np.where(inside, a, symbols(a["value"], low, high, SymbolForm.POLYNOMIAL))
+    return a if inside.all() else chosen(inside, a, symbols(a["value"], low, high, SymbolForm.POLYNOMIAL))
 
 
 def select(condition: Symbols, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     """`a` where the condition holds, else `b`."""
     condition, a, b = np.broadcast_arrays(condition, settled(a, dtype), settled(b, dtype))
     low, high = np.minimum(a["low"], b["low"]), np.maximum(a["high"], b["high"])
-    made = np.where(a["value"] == b["value"], a, _unstructured(("select",), low, high, condition, a, b))
-    return np.where(known(condition), np.where(condition["low"] == 1, a, b), made)
+    made = chosen(a["value"] == b["value"], a, _unstructured(("select",), low, high, condition, a, b))
+    return chosen(known(condition), chosen(condition["low"] == 1, a, b), made)
 
 
 def called(name: str, arguments: list[Symbols], dtypes: list[str], dtype: str) -> Symbols:
@@ -281,14 +299,14 @@ def called(name: str, arguments: list[Symbols], dtypes: list[str], dtype: str) -
     if not every.any():
         return made
     stored = [a["low"].astype(storage_dtype(source)) for a, source in zip(arguments, dtypes, strict=True)]
-    return np.where(every, numbers(wrap(np.asarray(SCALAR_FUNCTIONS[name].model(*stored)), dtype)), made)
+    return chosen(every, numbers(wrap(np.asarray(SCALAR_FUNCTIONS[name].model(*stored)), dtype)), made)
 
 
 def summed(terms: Symbols, axis: tuple[int, ...], dtype: str) -> Symbols:
     """The sum of terms along axes, which are kept with length 1."""
     low, high = (np.sum(_exact(terms[part]), axis=axis, keepdims=True) for part in ("low", "high"))
     polynomial = (terms["form"] == SymbolForm.POLYNOMIAL).any(axis=axis, keepdims=True)
-    return _fitted(field.total(np.ascontiguousarray(terms["value"]), axis), low, high, polynomial, dtype)
+    return fitted(field.total(np.ascontiguousarray(terms["value"]), axis), low, high, polynomial, dtype)
 
 
 def combined_along(op: str, terms: Symbols, axis: tuple[int, ...], dtype: str) -> Symbols:

@@ -21,7 +21,7 @@ from vdla.compiler.arith import ambiguous_vars, linear, var_names
 from vdla.compiler.interpret.memory import EVERYWHERE, NOWHERE, InterpreterMemory, InterpretError, Mask, Points
 from vdla.compiler.ir import Array, is_float
 
-_MAX_POINTS = 1 << 21  # of a batch, so that temporaries stay in cache
+MOST_POINTS = 1 << 21  # of a batch, so that temporaries stay in cache
 _Env = dict[str, Any]
 _Stores = tuple[ir.Store, ...]
 
@@ -48,8 +48,10 @@ class BatchedNest:
         return {e.name for index in self.body[0].indices for e in ir.find(index, ir.Var)}
 
 
-def batched_nest(stmt: ir.Stmt) -> BatchedNest | None:
-    """`stmt` as a nest around one leaf block; None if it is not."""
+def batched_nest(stmt: ir.Stmt, most_points: int = MOST_POINTS) -> BatchedNest | None:
+    """`stmt` as a nest around one leaf block, with at most so many points in a batch; None if it is
+    not one.
+    """
     headers: list[ir.For | ir.Block] = []
     while isinstance(stmt, (ir.For, ir.Block)):
         headers.append(stmt)
@@ -60,7 +62,7 @@ def batched_nest(stmt: ir.Stmt) -> BatchedNest | None:
     if not isinstance(leaf, ir.Block):
         return None
     init, body = () if leaf.init is None else _stores_of(leaf.init), _stores_of(stmt)
-    return None if init is None or body is None else _classify(tuple(headers), leaf, init, body)
+    return None if init is None or body is None else _classify(tuple(headers), leaf, init, body, most_points)
 
 
 def _stores_of(stmt: ir.Stmt) -> _Stores | None:
@@ -73,7 +75,9 @@ def _stores_of(stmt: ir.Stmt) -> _Stores | None:
     return None
 
 
-def _classify(headers: tuple[ir.For | ir.Block, ...], block: ir.Block, init: _Stores, body: _Stores) -> BatchedNest:
+def _classify(
+    headers: tuple[ir.For | ir.Block, ...], block: ir.Block, init: _Stores, body: _Stores, most_points: int
+) -> BatchedNest:
     """A nest with its loops classified; as many run at once as fit a batch."""
     spatial, reduced = _bound_loops(headers, block)
     loops = [header for header in headers if isinstance(header, ir.For)]
@@ -86,7 +90,7 @@ def _classify(headers: tuple[ir.For | ir.Block, ...], block: ir.Block, init: _St
         nest = BatchedNest(
             headers=headers, block=block, init=init, body=body, spatial=both[0], reduce=both[1], serial=serial
         )
-        if batch_size(nest) <= _MAX_POINTS and len(nest.spatial) + len(nest.reduce) <= ir.MAX_RANK:
+        if batch_size(nest) <= most_points and len(nest.spatial) + len(nest.reduce) <= ir.MAX_RANK:
             return nest
         biggest = next(loop for loop in loops if loop not in serial)
         spatial, reduced = spatial - {biggest.var}, reduced - {biggest.var}
@@ -101,7 +105,7 @@ def _batched_loops(
     if not _reads_only_own_element(body, scanned):
         return (), ()
     across = tuple(loop for loop in loops if loop.var in spatial - reduced)
-    if _reduction_term(body) is None:
+    if reduction_term(body) is None:
         return across, ()
     return across, _innermost([loop for loop in loops if loop not in across], reduced - spatial)
 
@@ -176,7 +180,7 @@ def _is_other_step(load: ir.Load, here: tuple[ir.Expr, ...], scanned: set[str]) 
     return False
 
 
-def _reduction_term(body: _Stores) -> tuple[str, ir.Expr] | None:
+def reduction_term(body: _Stores) -> tuple[str, ir.Expr] | None:
     """(op, term) of a single store `element = element op term` with add, min or max; else None."""
     accumulator = body[0].buffer
     match body[0].value:
@@ -209,7 +213,7 @@ def run_batched(memory: InterpreterMemory, nest: BatchedNest, env: _Env) -> None
 
 def _is_sum(nest: BatchedNest) -> bool:
     """Whether the reduction is a sum; for floats its order matters."""
-    term = _reduction_term(nest.body)
+    term = reduction_term(nest.body)
     return term is not None and term[0] == "add"
 
 
@@ -228,7 +232,7 @@ def _open_grid(loops: tuple[ir.For, ...]) -> _Env:
 def _run_points(memory: InterpreterMemory, nest: BatchedNest, at: Points) -> None:
     """Runs the leaf block at all points at once."""
     if nest.init:
-        start = at.only(_first_mask(nest.block, at))
+        start = _initial_points(nest, at)
         if start.mask.any():
             memory.store_all(nest.init, start)
     if not nest.reduce:
@@ -236,18 +240,29 @@ def _run_points(memory: InterpreterMemory, nest: BatchedNest, at: Points) -> Non
     _combine_along(memory, nest, at)
 
 
+def _initial_points(nest: BatchedNest, at: Points) -> Points:
+    """The points at which elements are initialised, each element once where that is known."""
+    first = _first_mask(nest.block, at)
+    read = {e.name for store in nest.init for e in ir.find(store.value, ir.Var)}
+    alike = all(extent == 1 for extent in first.shape[: len(nest.spatial)]) and read <= nest.place
+    if nest.reduce and at.mask is EVERYWHERE and alike:
+        return replace(_first_along(nest, at), mask=np.asarray(first.any()))
+    return at.only(first)
+
+
 def _combine_along(memory: InterpreterMemory, nest: BatchedNest, at: Points) -> None:
     """`element = element op (terms combined over the reduce loops)`."""
-    term = _reduction_term(nest.body)
+    term = reduction_term(nest.body)
     assert term is not None
     op, expr = term
     body = nest.body[0]
     dtype = memory.buffers[body.buffer].dtype
     shape = tuple(loop.size for loop in (*nest.spatial, *nest.reduce))
     along = tuple(range(len(nest.spatial), len(shape)))
-    mask = np.broadcast_to(at.mask, shape)
-    total = memory.reduced(op, np.broadcast_to(memory.value(expr, at), shape), mask, along, dtype)
-    here = _first_along(nest, replace(at, mask=np.asarray(mask.any(axis=along, keepdims=True))))
+    total = memory.total(op, expr, at, shape, along, dtype)
+    everywhere = at.mask is EVERYWHERE
+    mask = at.mask if everywhere else np.broadcast_to(at.mask, shape).any(axis=along, keepdims=True)
+    here = _first_along(nest, replace(at, mask=np.asarray(mask)))
     old = memory.value(body.value.a, here)  # type: ignore[union-attr]
     memory.store(body.buffer, memory.places(body.indices, here), memory.combined(op, old, total, dtype), here)
 

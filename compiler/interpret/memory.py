@@ -120,6 +120,16 @@ class InterpreterMemory:
             case ir.Call(name=name, args=args, dtype=dtype):
                 return wrap(np.asarray(SCALAR_FUNCTIONS[name].model(*(self._operand(arg, at) for arg in args))), dtype)
 
+    def total(
+        self, op: str, term: ir.Expr, at: Points, shape: tuple[int, ...], along: tuple[int, ...], dtype: str
+    ) -> Array:
+        """The values of a term at points of a shape, combined over the dimensions `along`, which
+        keep length 1.
+        """
+        return self.reduced(
+            op, np.broadcast_to(self.value(term, at), shape), np.broadcast_to(at.mask, shape), along, dtype
+        )
+
     def reduced(self, op: str, terms: Array, mask: Mask, along: tuple[int, ...], dtype: str) -> Array:
         """Terms where `mask` holds, combined over the dimensions `along`, which keep length 1.
 
@@ -160,7 +170,11 @@ class InterpreterMemory:
             inside = tuple(np.clip(place, 0, extent - 1) for place, extent in zip(places, shape, strict=True))
         if name not in self.given and not self.written[name][inside].all():
             self._check_written(name, places, ~self.written[name][inside] & at.mask, at)
-        return np.asarray(self.arrays[name][inside])
+        return self.elements(name, inside)
+
+    def elements(self, name: str, places: tuple[Array, ...]) -> Array:
+        """The elements of a buffer at places inside it."""
+        return np.asarray(self.arrays[name][places])
 
     def _check_written(self, name: str, places: tuple[Array, ...], unwritten: Mask, at: Points) -> None:
         if unwritten.any():

@@ -31,6 +31,7 @@ COMMANDS = {
     "unpack": "convert packed arrays of a program to plain arrays",
     "compare": "run a program or network on two devices, show the first difference",
     "verify": "prove that programs cannot hang, race or access memory out of bounds",
+    "certify": "prove that a program computes its expression, for all inputs",
     "asm": "assemble text into a program file",
     "disasm": "print a program as assembly text",
     "isa": "print the instruction set of a machine",

@@ -74,7 +74,11 @@ _MUST_BE_ZERO = (
     "invalid_measured",
 )
 # Others of one benchmark only, by the names of theirs.
-_OF_BENCHMARKS = {"grids": ("refused",), "zoo": ("refused", "int8_loss", "int8_constant")}
+_OF_BENCHMARKS = {
+    "certify": ("refused", "layers_refused", "accepted", "equivalent_refused"),
+    "grids": ("refused",),
+    "zoo": ("refused", "int8_loss", "int8_constant"),
+}
 
 # Options of some benchmarks, and the rule that others break.
 _OPTIONS = {
@@ -88,7 +92,7 @@ _OPTIONS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The benchmark, its seed, the form of the result."""
     add_options(parser, {"name NAME": "the benchmark; --list shows all"}, _descriptions, nargs="?")
-    text = "what to measure (evaluate, modern, network, tune); all by default"
+    text = "what to measure (certify, evaluate, modern, network, tune); all by default"
     add_options(parser, {"subjects SUBJECT": text}, nargs="*")
     add_options(
         parser,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import mul
 
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ from vdla import Config, te, templates
 from vdla.compiler.certificates import field
 from vdla.compiler.certificates.certify import certify
 from vdla.compiler.certificates.evaluate import evaluate
+from vdla.compiler.certificates.products import sums_of_products
 from vdla.compiler.certificates.program_run import run_program
-from vdla.compiler.certificates.symbols import CertificateError, numbers, unknowns
+from vdla.compiler.certificates.symbols import CertificateError, binary, numbers, summed, unknowns
 from vdla.compiler.operators.vdla.operator import Operator
 from vdla.hardware.isa import COL, Opcode, with_fields
 from vdla.hardware.program import Program
@@ -38,6 +40,33 @@ def test_the_field_is_that_of_python_integers() -> None:
     assert field.total(a, (0,)).tolist() == [sum(a.tolist()) % field.PRIME]
     integers = [*rng.integers(-(2**63), 2**63 - 1, 100).tolist(), -(2**63), 2**63 - 1, -1, 0, field.PRIME]
     assert field.from_integers(integers).tolist() == [x % field.PRIME for x in integers]
+
+
+def test_products_of_matrices_are_those_of_python_integers() -> None:
+    """More terms than one product of floats takes, and the largest elements."""
+    rng = np.random.default_rng(1)
+    a = rng.integers(0, field.PRIME, (2, 3, 2100), dtype=np.uint64)
+    b = rng.integers(0, field.PRIME, (2, 2100, 2), dtype=np.uint64)
+    a[0, 0], b[0, :, 0] = field.PRIME - 1, field.PRIME - 1
+    lists = [(x.tolist(), y.T.tolist()) for x, y in zip(a, b, strict=True)]
+    wanted = [
+        [[sum(map(mul, row, column)) % field.PRIME for column in columns] for row in rows] for rows, columns in lists
+    ]
+    assert field.matmul(a, b).tolist() == wanted
+
+
+@pytest.mark.parametrize("second", ["unknown", "numbers"])
+def test_sums_of_products_are_the_sums_of_the_products(second: str) -> None:
+    """Element by element, with the bounds of padding, of numbers and of unknowns."""
+    rng = np.random.default_rng(3)
+    a = unknowns("a", (5, 7), "int8", 0)
+    a[2, 3], a[1] = numbers(0), numbers(5)
+    b = unknowns("b", (7, 4), "int8", 0) if second == "unknown" else numbers(rng.integers(-99, 99, (7, 4)))
+    wanted = summed(binary("mul", a[:, None, :], b.T[None], "int32"), (2,), "int32")[..., 0]
+    straight, turned = sums_of_products(a, b, "int32"), sums_of_products(b.T, a.T, "int32")
+    assert straight is not None
+    assert turned is not None
+    assert straight.tolist() == turned.T.tolist() == wanted.tolist()
 
 
 Expression = Callable[[te.Value, te.Value], te.Value]

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Certificates: programs that are certified, planted faults, equivalent programs, and their cost.
+
+`certified` counts programs of templates and of the kinds of operators of the mapper, `refused`
+those that are not; `layers` are those of networks. `planted` are verified programs with a fault of
+one of many kinds; `accepted` are certified although a simulation of random data differs, and must
+be 0. `hidden` are refused although one simulation of random data agrees; `hidden_always` although
+all do. `equivalent` are programs with other mappings, tiles and threads, of which
+`equivalent_refused` are not certified. `cost` is the CPU time of certifying over that of compiling
+and verifying, for the layers of ResNet-18.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator, default_rng
+
+from vdla.benchmarks.certify_faults import KINDS, planted_faults
+from vdla.benchmarks.harness import BenchmarkResult, Row, Section, host_receipt, joined, subjects_of
+from vdla.benchmarks.map import KINDS_OF_OPERATORS, PRESETS, random_definition
+from vdla.benchmarks.mapped_layers import mapped_layers
+from vdla.compiler import templates
+from vdla.compiler.certificates.certify import certify
+from vdla.compiler.certificates.symbols import CertificateError
+from vdla.compiler.map import MapError, candidates
+from vdla.compiler.operators.vdla import Operator
+from vdla.compiler.operators.vdla.tile_candidates import fitting_candidates
+from vdla.compiler.operators.workloads import resnet18_layers
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
+from vdla.runtime.diagnosis.layers import layer_operator
+from vdla.simulator.simulate import simulate
+from vdla.simulator.verify import verify
+from vdla.support.progress import Progress, numbered, silent
+from vdla.verification.programs import suite
+from vdla.verification.programs.random_data import random_arrays
+
+MACHINES = ("tiny", "int4", "batch4")
+FAULTS = 2
+"""Faults of each kind, of each program."""
+SIMULATIONS = 4
+TILINGS = 8
+"""Tilings of each mapping."""
+MAPPINGS = 4
+
+
+def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()) -> BenchmarkResult:
+    """The parts `subjects`, or all."""
+    parts: dict[str, Callable[[Progress, int], Section]] = {
+        "certified": certified,
+        "layers": certified_layers,
+        "planted": planted,
+        "equivalent": equivalent,
+        "cost": cost,
+    }
+    section = joined([parts[name](progress, seed) for name in subjects_of("certify", "part", subjects, parts)])
+    command = " ".join(["vdla bench certify", *subjects, f"--seed {seed} --json -"])
+    return BenchmarkResult("certify", section.figures, section.rows, host_receipt(seed, command, **section.details))
+
+
+# --- programs that must hold ----------------------------------------------------------------------
+
+
+def small_operators(config: Config) -> list[Operator]:
+    """Small programs of every template."""
+    image: dict[str, Any] = {"batch": config.batch, "height": 3, "width": 4}
+    channels = config.block_out
+    two: dict[str, Any] = {"in_channels": channels, "out_channels": channels}
+    return [
+        templates.dense(config, rows=3, in_features=8, out_features=8, input_zero_point=-2, activation="relu"),
+        templates.conv2d(config, **image, **two, kernel=3, pads=(1, 0, 1, 1), zero_point=1),
+        templates.conv2d(config, **image, in_channels=4, out_channels=4, kernel=2, strides=2, raw=True),
+        templates.depthwise_conv2d(config, **image, channels=channels, kernel=2),
+        templates.conv2d_transpose(config, **image, **two, kernel=2, strides=2),
+        templates.pool2d(config, **image, channels=channels, kernel=2, kind="max"),
+        templates.pool2d(config, **image, channels=channels, kernel=2, kind="average"),
+        templates.residual_add(config, **image, channels=channels),
+        templates.leaky_relu(config, **image, channels=channels),
+        templates.rescale(config, **image, channels=channels),
+    ]
+
+
+def certified(progress: Progress, seed: int) -> Section:
+    """The suite; small templates and the mapper's kinds of operators, on three presets."""
+    step = numbered(progress, 1 + len(PRESETS) * (1 + len(KINDS_OF_OPERATORS)))
+    step("suite")
+    refused = [one.name for one in suite.operators() if not certify(one, seed=seed, explain=False).holds]
+    counts = Counter(certified=len(suite.NAMES) - len(refused), refused=len(refused))
+    for preset in PRESETS:
+        config = Config.preset(preset)
+        step(f"templates on {preset}")
+        operators: list[Any] = small_operators(config)
+        for kind in KINDS_OF_OPERATORS:
+            step(f"{kind} on {preset}")
+            definition = random_definition(default_rng([seed, *kind.encode()]), kind)
+            operators.append(candidates(definition.output, config).found[0])
+        for operator in operators:
+            holds = certify(operator, seed=seed, explain=False).holds
+            counts["certified" if holds else "refused"] += 1
+            refused += [] if holds else [f"{operator.name} on {preset}"]
+    return Section({name: counts[name] for name in ("certified", "refused")}, (), {"refused": refused})
+
+
+def certified_layers(progress: Progress, seed: int) -> Section:
+    """The layers of networks, on the first preset."""
+    layers, config = mapped_layers(), Config.preset(PRESETS[0])
+    step = numbered(progress, len(layers))
+    rows: list[Row] = []
+    for layer in layers:
+        step(layer.name)
+        certificate = certify(layer.template(config), seed=seed, explain=False)
+        rows.append({"layer": layer.name, "results": certificate.results, "differing": certificate.differing})
+    wrong = sum(row["differing"] > 0 for row in rows)
+    return Section({"layers": len(rows) - wrong, "layers_refused": wrong}, rows)
+
+
+def equivalent(progress: Progress, seed: int) -> Section:
+    """Mappings, tiles and threads of the same operators."""
+    step = numbered(progress, len(MACHINES) * len(KINDS_OF_OPERATORS))
+    count, refused = 0, []
+    for machine in MACHINES:
+        for kind in KINDS_OF_OPERATORS:
+            step(f"{kind} on {machine}")
+            rng = default_rng([seed, *kind.encode()])
+            different = {operator.program.hash: operator for operator in rewritings(kind, Config.preset(machine), rng)}
+            count += len(different)
+            for operator in different.values():
+                if not certify(operator, seed=seed, explain=False).holds:
+                    refused.append(f"{kind} on {machine}: {operator.description}")
+    return Section({"equivalent": count, "equivalent_refused": len(refused)}, (), {"equivalent_refused": refused})
+
+
+def rewritings(kind: str, config: Config, rng: Generator) -> Iterator[Any]:
+    """Programs of one operator: random mappings with random tiles, of one and two threads."""
+    definition = random_definition(rng, kind)
+    try:
+        every = candidates(definition.output, config).found
+    except MapError:  # such as a table of 8 bits on a machine of 4
+        return
+    for place in rng.permutation(len(every))[:MAPPINGS]:
+        operator = every[int(place)]
+        tilings = [
+            table.tiling(index)
+            for threads in (1, 2)
+            for table in fitting_candidates(config, operator.problem, threads)
+            for index in range(min(len(table), 50))
+        ]
+        for choice in rng.permutation(len(tilings))[:TILINGS]:
+            yield operator.with_tiles(tilings[int(choice)])
+
+
+# --- faults ---------------------------------------------------------------------------------------
+
+
+def planted(progress: Progress, seed: int) -> Section:
+    """Faults of every kind in the programs of every template."""
+    operators = [*suite.operators(), *(one for name in MACHINES for one in small_operators(Config.preset(name)))]
+    step = numbered(progress, len(operators))
+    counts: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+    for number, operator in enumerate(operators):
+        step(f"{operator.name} on {operator.config.name}")
+        rng = default_rng([seed, number])
+        for kind in KINDS:
+            for fault in planted_faults(operator.program, kind, FAULTS, rng):
+                if verify(fault.program).ok:
+                    counts[kind][judged(operator, fault.program, seed)] += 1
+    rows = [{"kind": kind, **_figures(count)} for kind, count in counts.items()]
+    total = _figures(sum(counts.values(), Counter()))
+    return Section({**total, "kinds": sum(row["planted"] > 0 for row in rows)}, rows)
+
+
+def _figures(counts: Counter[str]) -> Row:
+    planted = sum(counts.values()) - counts["equal"]
+    hidden = counts["hidden"] + counts["hidden always"]
+    names = {"accepted": counts["accepted"], "hidden": hidden, "hidden_always": counts["hidden always"]}
+    return {"planted": planted, **names, "without_effect": counts["equal"]}
+
+
+def judged(operator: Operator, program: Program, seed: int) -> str:
+    """What the certificate and simulations of a program say."""
+    agrees = (_agrees(operator.program, program, seed + number) for number in range(SIMULATIONS))
+    try:
+        holds = certify(operator, program=program, seed=seed, explain=False).holds
+    except CertificateError:  # such as half of an element that is moved
+        holds = False
+    if holds:
+        return "equal" if all(agrees) else "accepted"
+    if not next(agrees):
+        return "refused"
+    return "hidden always" if all(agrees) else "hidden"
+
+
+def _agrees(program: Program, other: Program, seed: int) -> bool:
+    """Whether two programs give the same results for random data."""
+    arrays = random_arrays(program, seed)
+    one, two = (simulate(each_program, arrays).outputs for each_program in (program, other))
+    return all(np.array_equal(one[name], two[name]) for name in one)
+
+
+# --- cost -----------------------------------------------------------------------------------------
+
+
+def cost(progress: Progress, seed: int) -> Section:
+    """CPU time of certifying over that of compiling and verifying, layers of ResNet-18."""
+    layers, config = resnet18_layers(), Config.preset(PRESETS[0])
+    step = numbered(progress, len(layers))
+    rows: list[Row] = []
+    for layer in layers:
+        step(layer.name)
+        start = time.process_time()
+        operator = layer_operator(layer, config, 2)
+        verify(operator.program).raise_if_bad()
+        compiled = time.process_time()
+        certify(operator, seed=seed, explain=False)
+        seconds = time.process_time() - compiled
+        rows.append({"layer": layer.name, "compile_s": compiled - start, "certify_s": seconds})
+    ratio = sum(row["certify_s"] for row in rows) / sum(row["compile_s"] for row in rows)
+    return Section({"cost": round(ratio, 2)}, rows)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark of certificates: what faults change, and how they are judged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+
+from vdla.benchmarks import certify as benchmark
+from vdla.benchmarks.certify import judged, rewritings, small_operators
+from vdla.benchmarks.certify_faults import FIELDS, KINDS, planted_faults
+from vdla.hardware.config import Config
+from vdla.hardware.isa import COL
+from vdla.hardware.program import UOPS
+
+TINY = Config.preset("tiny")
+CONVOLUTION = small_operators(TINY)[1]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("immediate", "vector operation")])
+def test_a_fault_is_one_change(kind: str) -> None:
+    """Of one instruction, of two that change places, or of the micro-ops."""
+    program = CONVOLUTION.program
+    faults = list(planted_faults(program, kind, 3, default_rng(0)))
+    assert faults
+    for fault in faults:
+        changed = np.flatnonzero((fault.program.words != program.words).any(axis=1))
+        if kind == "micro-op":
+            assert not len(changed)
+            assert fault.program.tensor(UOPS).data != program.tensor(UOPS).data
+        elif kind in FIELDS:
+            assert len(changed) == 1
+            names = FIELDS[kind][1]
+            both = fault.program.columns[changed[0]] != program.columns[changed[0]]
+            assert np.flatnonzero(both).tolist() in [[COL[name]] for name in names]
+        else:
+            assert len(changed) <= 2
+
+
+def test_faults_are_judged_by_certificate_and_simulation() -> None:
+    program = CONVOLUTION.program
+    assert judged(CONVOLUTION, program, 0) == "equal"
+    (fault,) = planted_faults(program, "zero point", 1, default_rng(0))
+    assert judged(CONVOLUTION, fault.program, 0) == "refused"
+
+
+def test_a_certificate_for_a_fault_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    (fault,) = planted_faults(CONVOLUTION.program, "zero point", 1, default_rng(0))
+    real = benchmark.certify
+    monkeypatch.setattr(benchmark, "certify", lambda *_, **more: replace(real(CONVOLUTION), differing=0))
+    assert judged(CONVOLUTION, fault.program, 0) == "accepted"
+
+
+def test_rewritings_are_different_programs_of_one_expression() -> None:
+    operators = list(rewritings("dense", TINY, default_rng(0)))
+    assert len({operator.program.hash for operator in operators}) > 1
+    assert all(benchmark.certify(operator).holds for operator in operators[:2])

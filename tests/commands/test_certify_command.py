@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vdla certify`: operators by name, by shape, of a file; program files; its messages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from vdla.cli import main
+
+Capture = pytest.CaptureFixture[str]
+SMALL = ["dense", "--shape", "rows=4", "in_features=8", "out_features=4", "--preset", "tiny"]
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, capsys: Capture) -> Path:
+    path = tmp_path / "dense.vdla"
+    assert main(["compile", *SMALL, "-o", str(path)]) == 0
+    capsys.readouterr()
+    return path
+
+
+def test_a_template_and_its_program_file(compiled: Path, capsys: Capture) -> None:
+    assert main(["certify", *SMALL]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("program dense: verified, ")
+    assert "computes expression" in printed
+    assert main(["certify", *SMALL, "--program", str(compiled)]) == 0
+    assert capsys.readouterr().out == printed
+
+
+def test_a_program_of_another_expression_is_a_finding(compiled: Path, capsys: Capture) -> None:
+    words = ["certify", *SMALL[:5], "activation=relu", *SMALL[5:], "--program", str(compiled)]
+    assert main(words) == 1
+    assert "certify dense: 16 of 16 results differ; result[0, 0, 0, 0] differs" in capsys.readouterr().out
+    assert main([*words, "--json", "-"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["verified"], document["certified"]) == (True, False)
+    assert document["certificate"]["difference"]["element"] == [0, 0, 0, 0]
+
+
+def test_a_program_file_is_verified_only(compiled: Path, capsys: Capture) -> None:
+    assert main(["certify", str(compiled)]) == 0
+    assert capsys.readouterr().out.splitlines()[1] == (
+        f"not certified: a program file has no expression (vdla certify OPERATOR --program {compiled})"
+    )
+    assert main(["certify", str(compiled), "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"program": "dense", "verified": True, "certified": False}
+
+
+def test_a_function_of_a_file_and_a_definition(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "my.py"
+    body = "    return definitions.matrix_vector(rows=4, columns=8).output"
+    path.write_text(f"from vdla import definitions\n\ndef mine():\n{body}\n")
+    assert main(["certify", f"{path}:mine", "--preset", "tiny"]) == 0
+    assert "certify mine: program " in capsys.readouterr().out
+    assert main(["certify", "matrix_vector", "--shape", "rows=4", "columns=8", "--preset", "tiny"]) == 0
+    assert "certify matrix_vector: program " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["C99"], "certify: operator must be one of batched_matmul, "),
+        (["C2", "--shape", "rows=1"], "certify C2: --shape must be left out for a named layer, got rows=1"),
+        (["c.vdla", "--shape", "rows=1"], "certify c.vdla: --shape must be left out for a program file, got rows=1"),
+        (
+            ["c.vdla", "--program", "d.vdla"],
+            "certify: the operator must be a name or FILE.py:NAME with --program, got the file c.vdla",
+        ),
+        (["c.vdla"], "c.vdla: no such file"),
+    ],
+)
+def test_bad_input_is_one_line(words: list[str], text: str, capsys: Capture) -> None:
+    assert main(["certify", *words]) == 2
+    assert capsys.readouterr().err.startswith(f"vdla: {text}")
