@@ -70,7 +70,8 @@ def compile_chain(
             tensors.append(replace(link.tensor(local_name), name=private))
     lines = [link.lines for link in links]
     parts = _parts(config, links, places)
-    order = list_schedule(config, parts)
+    finished = any(isinstance(link, ProgramLink) for link in links)
+    order = list_schedule(config, parts, ahead=finished)
     ops = _in_turn(config, links, lines, places) if order is None else _placed(config, parts, lines, order)
     ops, tensors = share_scratch(config, ops, tensors)
     return assemble(config, name, ops, tensors, [text for texts in lines for text in texts])

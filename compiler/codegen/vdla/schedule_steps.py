@@ -40,6 +40,7 @@ class Steps:
     A step keeps its `unit` busy for `busy` cycles, and ends `tail` cycles later. `tiles[s]` are the
     tiles that step `s` uses, with NO_TILE in unused columns. `waits` has (step, earlier step) for
     all that must have ended; `stores` has the pairs of a LOAD and the STOREs that it waits for.
+    `partners` has pairs of tiles of the accumulator that a VECTOR reads together.
     """
 
     part: Ints
@@ -52,6 +53,7 @@ class Steps:
     buffer: Ints
     entries: Ints
     align: Ints
+    partners: Ints
 
 
 def steps_of(config: Config, parts: Sequence[Part]) -> Steps:
@@ -74,6 +76,7 @@ def steps_of(config: Config, parts: Sequence[Part]) -> Steps:
         buffer=np.array([tile.buffer for part in parts for tile in part.ops.origin], np.int64),
         entries=np.concatenate([part.ops.entries for part in parts]),
         align=np.concatenate([item.align for item in part_steps]),
+        partners=np.concatenate([_partners(part.ops) + first for part, first in zip(parts, first_tile, strict=False)]),
     )
 
 
@@ -114,6 +117,18 @@ class _PartSteps:
             tiles=_without_duplicates(_tiles_of_groups(ops, loads)),
             align=align,
         )
+
+
+def _partners(ops: TiledOps) -> Ints:
+    """Pairs of tiles of the accumulator that a VECTOR reads together, int64[n, 2]."""
+    pairs = [np.zeros((0, 2), np.int64)]
+    for number, rows in ops.ops.rows():
+        form = ops.ops.forms[number]
+        if isinstance(form.instruction, Vector) and {"acc", "src"} <= form.bases.keys():
+            acc, src = (list(form.bases).index(name) for name in ("acc", "src"))
+            if form.bases["src"][0].buffer == Buffer.ACC:
+                pairs.append(ops.tile[rows][:, [acc, src]])
+    return np.unique(np.concatenate(pairs), axis=0)
 
 
 def _tiles_of_groups(ops: TiledOps, loads: NDArray[np.bool_]) -> Ints:
