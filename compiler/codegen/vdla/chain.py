@@ -22,6 +22,7 @@ from vdla.compiler.codegen.vdla.list_schedule import Order, list_schedule
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.codegen.vdla.macro_op import Base, BufferTile, MacroOp, field_unit
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps, TiledOps
+from vdla.compiler.codegen.vdla.merge_loads import merge_loads
 from vdla.compiler.codegen.vdla.program_tensors import (
     AnyLink,
     Joined,
@@ -71,6 +72,8 @@ def compile_chain(
     lines = [link.lines for link in links]
     parts = _parts(config, links, places)
     finished = any(isinstance(link, ProgramLink) for link in links)
+    if finished:
+        parts = [replace(part, ops=merge_loads(config, part.ops)) for part in parts]
     order = list_schedule(config, parts, ahead=finished)
     ops = _in_turn(config, links, lines, places) if order is None else _placed(config, parts, lines, order)
     ops, tensors = share_scratch(config, ops, tensors)

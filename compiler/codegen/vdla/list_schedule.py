@@ -11,7 +11,7 @@ are exact, and each unit runs the operations of one part in their order.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.macro_ops import NO_TILE
 from vdla.compiler.codegen.vdla.schedule_steps import NO_STEP, Part, Steps, steps_of
+from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Unit
 
@@ -136,12 +137,12 @@ class _Scheduler:
         self._read(steps)
         lane = _lanes(steps) if ahead else steps.unit
         self.lane, self.lanes = _list(lane), range(_LANES if ahead else len(Unit))
-        self.ahead = ahead
-        self.first_load = 0
+        self.word_beats = isa.instruction_bytes(config) // config.axi_bytes
+        self.loading = 0  # the first part that has loads to come
         self.largest = _largest(steps, parts)
         self.queues = _queues(steps.part, lane, parts)
         self.heavy = [not light for light in _moves_more(steps, parts)]
-        self.reserve = _reserve(config, steps, parts) if spare else [0] * parts
+        self.reserve = _reserve(config, self.largest) if spare else [0] * parts
         self.open: list[dict[int, int]] = [{} for _ in self.lanes]  # by lane, then part
         self.last_part = [self._last_part(lane) for lane in self.lanes]
         for part, queues in enumerate(self.queues):
@@ -176,14 +177,14 @@ class _Scheduler:
         """The order; None where no operation can be next."""
         order: list[int] = []
         while len(order) < len(self.unit):
-            best: tuple[int, bool, int, int] = (NEVER, False, -1, -1)  # ranks before steps that never start
+            best: tuple[int, bool, int, int, int] = (NEVER, False, -1, -1, -1)  # ranks before steps that never start
             chosen = NO_STEP
             for lane in self.lanes:
                 last, unit = self.last_part[lane], _UNIT_OF_LANE[lane]
                 for part, step in self.open[lane].items():
                     if part <= last:
                         start = self._start(step, unit, best[0])
-                        key = start, lane >= len(Unit) or self.heavy[part], part, unit
+                        key = start, lane >= len(Unit) or self.heavy[part], part, unit, step
                         if key < best:
                             best, chosen = key, step
             if chosen == NO_STEP:
@@ -198,9 +199,13 @@ class _Scheduler:
         Light parts up to the second heavy one are among them; stores of all parts are.
         """
         if lane >= len(Unit):
-            return next((part for part, queues in enumerate(self.queues) if queues[lane]), len(self.queues))
+            return self._first_part(lane)
         heavy = [part for part, queues in enumerate(self.queues) if self.heavy[part] and queues[lane]]
         return len(self.queues) if lane == _STORE or len(heavy) < 2 else heavy[1] - 1
+
+    def _first_part(self, lane: int) -> int:
+        """The first part with work for a lane, or the number of parts."""
+        return next((part for part, queues in enumerate(self.queues) if queues[lane]), len(self.queues))
 
     def _start(self, step: int, unit: int, limit: int) -> int:
         """The earliest start, or some time after the limit."""
@@ -223,40 +228,42 @@ class _Scheduler:
         return max((self.number[store] for store in self.sources[step]), default=NO_STEP)
 
     def _find(self, tile: int) -> tuple[int, int]:
-        buffer, part = self.buffer[tile], self.owner[tile]
-        reserve = 0
-        if buffer == Buffer.INP and self.heavy[part] and part + 1 < len(self.heavy) and not self.heavy[part + 1]:
-            reserve = self.reserve[part + 1] if self.queues[part + 1][_LOAD] else 0
-            if self.ahead and RV:
-                reserve = max(0, min(reserve, self.spaces[buffer].depth - RV * self.largest[part]))
-        if self.ahead and buffer == Buffer.INP and RES:
-            cur = self.first_load
-            while cur < part and not self.queues[cur][_LOAD]:
-                cur += 1
-            self.first_load = cur
-            if cur < part:
-                reserve = max(reserve, min(RES * self.largest[cur], self.spaces[buffer].depth - 1))
+        buffer, entries, align = self.buffer[tile], self.entries[tile], self.align[tile]
         space = self.spaces[buffer]
-        half = self._half(tile)
-        if half is not None:
-            low, high = half
-            place = space.find(self.entries[tile], self.align[tile], space.depth - high, low)
+        for low, high in self._halves(tile):
+            place = space.find(entries, align, space.depth - high, low)
             if place[0] < NEVER:
                 return place
-        return space.find(self.entries[tile], self.align[tile], reserve)
+        return space.find(entries, align, self._reserved(self.owner[tile]) if buffer == Buffer.INP else 0)
 
-    def _half(self, tile: int) -> tuple[int, int] | None:
-        """The half of the accumulator without the tile that a VECTOR reads together with this one."""
+    def _reserved(self, part: int) -> int:
+        """The last input entries, which a part leaves to others.
+
+        Loads that go ahead leave space for two tiles of the part that loads first.
+        """
+        depth, reserve = self.spaces[Buffer.INP].depth, 0
+        if self.heavy[part] and part + 1 < len(self.heavy) and not self.heavy[part + 1]:
+            reserve = self.reserve[part + 1] if self.queues[part + 1][_LOAD] else 0
+        if not self.ahead:
+            return reserve
+        if self.loading < part:
+            return max(reserve, min(2 * self.largest[self.loading], depth - 1))
+        return max(0, min(reserve, depth - 2 * self.largest[part]))
+
+    def _halves(self, tile: int) -> Iterator[tuple[int, int]]:
+        """Halves of the accumulator without a tile that a VECTOR reads together with this one."""
         half = self.spaces[Buffer.ACC].depth // 2
         for partner in self.partners.get(tile, ()):
-            if (address := self.address[partner]) != _UNPLACED and address // half == (
-                address + self.entries[partner] - 1) // half:
-                return (half, 2 * half) if address < half else (0, half)
-        return None
+            first = self.address[partner]
+            sides = {first // half, (first + self.entries[partner] - 1) // half}
+            if first != _UNPLACED and len(sides) == 1:
+                yield (half, 2 * half) if sides == {0} else (0, half)
 
     def _issue(self, step: int, start: int) -> None:
         unit, lane, part = self.unit[step], self.lane[step], self.part[step]
         self.clock[unit] = start + self.busy[step]
+        if self.ahead:
+            self.clock[_LOAD] += self.word_beats  # instructions come by the same port
         end = start + self.busy[step] + self.tail[step]
         if unit == _STORE:
             self.number[step], self.stores = self.stores, self.stores + 1
@@ -268,6 +275,7 @@ class _Scheduler:
         del self.open[lane][part]
         if not queue:
             self.last_part[lane] = self._last_part(lane)
+            self.loading = self._first_part(_LOAD)
         for tile in self.tiles[step]:
             self._use(tile, end)
         self._end(step, end)
@@ -339,20 +347,13 @@ def _moves_more(steps: Steps, parts: int) -> list[bool]:
     return result
 
 
-def _reserve(config: Config, steps: Steps, parts: int) -> list[int]:
-    """The input entries to leave to each part."""
-    largest, inputs = np.zeros(parts, np.int64), steps.buffer == Buffer.INP
-    np.maximum.at(largest, _owners(steps)[inputs], steps.entries[inputs])
-    return _list(np.minimum(_RESERVED_TILES * largest, config.inp_depth // 2))
-
-
-RES = 2
-
-
 def _largest(steps: Steps, parts: int) -> list[int]:
+    """The entries of the largest input tile of each part."""
     largest, inputs = np.zeros(parts, np.int64), steps.buffer == Buffer.INP
     np.maximum.at(largest, _owners(steps)[inputs], steps.entries[inputs])
     return _list(largest)
 
 
-RV = 2
+def _reserve(config: Config, largest: Sequence[int]) -> list[int]:
+    """The input entries to leave to each part."""
+    return [min(_RESERVED_TILES * entries, config.inp_depth // 2) for entries in largest]
