@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from helpers.small_programs import small_gemm
 
-from vdla.compiler.codegen.vdla import LoweringError, ProgramLink, compile_chain
+from vdla.compiler.codegen.vdla import LoweringError, ProgramLink, chain, compile_chain
 from vdla.compiler.codegen.vdla.lift import lift, lift_tiles
 from vdla.compiler.codegen.vdla.merge_loads import merge_loads
 from vdla.compiler.extensions import extend
@@ -81,7 +81,11 @@ def test_a_product_by_channel_is_exact_and_takes_three_steps_a_pixel(
     assert steps == operations * blocks * size * size + (1 + (zeros[1] != 0)) * blocks
 
 
-def test_results_of_a_part_are_the_operand_of_the_next() -> None:
+@pytest.mark.parametrize("ordered", [True, False])
+def test_results_of_a_part_are_the_operand_of_the_next(ordered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an order of all parts together, and where there is none, part by part."""
+    if not ordered:
+        monkeypatch.setattr(chain, "list_schedule", lambda config, parts, ahead: None)
     config = Config.preset("pynq_z1")
     given, arrays = product(config, 32, 6, (0, -128))
     first = {"pixels": "x", "factors": "f", "scales": "s", "results": "y"}
@@ -108,7 +112,8 @@ def test_synchronisation_and_loads_of_micro_ops_are_no_operations() -> None:
 def test_micro_ops_that_the_host_gives_are_refused() -> None:
     program, *_ = small_gemm(Config.preset("tiny"))
     tensors = tuple(
-        replace(tensor, role="input", data=None) if tensor.name == UOPS else tensor for tensor in program.tensors
+        replace(tensor, role="input", data=None, dtype="int8") if tensor.name == UOPS else tensor
+        for tensor in program.tensors
     )
     with pytest.raises(LoweringError, match=r"\(LOAD\): micro-ops must come from a constant of the program, got "):
         lift(replace(program, tensors=tensors))
