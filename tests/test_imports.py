@@ -282,8 +282,8 @@ ROOMS: dict[str, str] = {
         "verification.vivado benchmarks.harness"
     ),
     "benchmarks.evaluate": (
-        "support hardware hardware.generate hardware.program hardware.fpga compiler.te compiler.extensions "
-        "simulator.timing runtime.devices runtime.tune verification.programs verification.coverage "
+        "support hardware hardware.generate hardware.program hardware.fpga compiler.te "
+        "compiler.graph.passes compiler.extensions simulator.timing runtime.devices runtime.tune verification.programs verification.coverage "
         "verification.generated_tests benchmarks.harness runtime.studies runtime.network "
         "networks benchmarks"
     ),
