@@ -283,9 +283,9 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks.evaluate": (
         "support hardware hardware.generate hardware.program hardware.fpga compiler.te "
-        "compiler.graph.passes compiler.extensions simulator.timing runtime.devices runtime.tune verification.programs verification.coverage "
-        "verification.generated_tests benchmarks.harness runtime.studies runtime.network "
-        "networks benchmarks"
+        "compiler.graph.passes compiler.extensions simulator.timing runtime.devices runtime.tune "
+        "verification.programs verification.coverage verification.generated_tests benchmarks.harness "
+        "runtime.studies runtime.network networks benchmarks"
     ),
     "commands.board": (
         "support hardware runtime.devices runtime.remote boards boards.vivado boards.virtual runtime.diagnosis "
