@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A finished program computes as part of a chain what it computes alone, on simulator and RTL."""
+"""A finished program computes as part of a chain what it computes alone."""
 
 from __future__ import annotations
 
