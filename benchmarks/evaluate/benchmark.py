@@ -5,7 +5,10 @@ Everything follows from the declarations of small extensions that together have 
 operand, private state and a stage (verification/generated_tests). Machines with datapaths run on
 the RTL as well (on_rtl.py). `--long` plants each fault in every extension that can have it and in
 the RTL, and runs 2,000 programs on each machine with each memory; the same command resumes an
-interrupted run. Subjects are parts: programs, mutants, faults, mismatches, examples.
+interrupted run. Subjects are parts: programs, mutants, faults, mismatches, examples, networks.
+
+The extensions of the gallery in compiled networks: `applied` of `extensions`, `wrong` elements of
+outputs, and `other_cycles`, networks whose cycles are not those of the verdict.
 
 The worked examples of the documentation: `NAME_lines` of their files, datapath included;
 `int4_cold_s` and `int4_cached_s`, the seconds of `vdla evaluate` on ResNet-18 without and with kept
@@ -21,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vdla.benchmarks import mutants
-from vdla.benchmarks.evaluate import examples, on_rtl
+from vdla.benchmarks.evaluate import examples, networks, on_rtl
 from vdla.benchmarks.harness import BenchmarkResult, Row, Section, joined, receipt, subjects_of
 from vdla.hardware.config import Config
 from vdla.simulator.timing import time_program
@@ -68,6 +71,7 @@ def run(
         "faults": lambda: _planted(progress, seed, faults, RTL_FAULTS if long else (), None if long else 1),
         "mismatches": lambda: on_rtl.mismatches(progress, seed, on_rtl.EACH_LONG if long else on_rtl.EACH),
         "examples": lambda: examples.measured(progress),
+        "networks": lambda: networks.networks(progress, seed),
     }
     section = joined([run_part[name]() for name in subjects_of("evaluate", "part", subjects, run_part)])
     command = " ".join(["vdla bench evaluate", *subjects, *(["--long"] if long else []), f"--seed {seed} --json -"])

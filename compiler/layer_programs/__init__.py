@@ -6,8 +6,9 @@ builder.input(packed_data)
 builder.add([Load(Buffer.INP, x_size=8)], tensor="data", signals=["compute"])
 """
 
+from vdla.compiler.layer_programs.channel_product import channel_product
 from vdla.compiler.layer_programs.layer_program import LayerProgram, ProgramBuilder
 from vdla.compiler.layer_programs.through_stage import through_stage
 from vdla.compiler.layer_programs.written import WrittenProgram, written_programs
 
-__all__ = ["LayerProgram", "ProgramBuilder", "WrittenProgram", "through_stage", "written_programs"]
+__all__ = ["LayerProgram", "ProgramBuilder", "WrittenProgram", "channel_product", "through_stage", "written_programs"]

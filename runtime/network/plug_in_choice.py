@@ -8,19 +8,20 @@ and what the host must pack because layouts differ.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vdla.compiler.extensions import ExtensionError, extension_of
+from vdla.compiler.extensions import ExtensionError, LayerError, extension_of
 from vdla.compiler.graph import Array
 from vdla.compiler.graph.accelerator import CpuModel, NotAcceleratedError, OperatorCall, seconds_of
 from vdla.compiler.graph.accelerator.cost import PROGRAM_SECONDS, handover_seconds
 from vdla.compiler.graph.machine.call import MachineNode, decline
-from vdla.compiler.graph.machine.layer_call import LayerCall, layer_of
+from vdla.compiler.graph.machine.layer_call import LayerCall, NodeLayer, layer_of
 from vdla.compiler.graph.machine.packing import PackedLayout
-from vdla.compiler.layer_programs import WrittenProgram, written_programs
+from vdla.compiler.layer_programs import WrittenProgram, channel_product, written_programs
 from vdla.compiler.operators.vdla import WrittenOperator
 from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.hardware.config import Config
@@ -78,8 +79,6 @@ class PlugInChoice:
         """
         if not self._authors:
             decline("run on a machine whose extension has a program of layers, got none")
-        if any(node.op == "Concat" for node in at.graph.nodes):
-            decline("be in a network that concatenates nothing, got one with a Concat")
         layer = layer_of(at)
         if layer.key not in self._written:
             self._written[layer.key] = [
@@ -91,6 +90,8 @@ class PlugInChoice:
             for extension, written in pairs
             for given in written.programs
         ]
+        if layer.definition.name == "scaling":
+            offers.append(_channel_product(layer))
         if not offers:
             decline(f"fit a program of an extension; {self._written[layer.key][0].reason}")
         for offer in offers:
@@ -146,9 +147,13 @@ class PlugInChoice:
         """
         if (offer.program.hash, offer.exact) in self._checked:
             return True
-        node, at = offer.layer.at.node, offer.layer.at
-        data = np.random.default_rng(_SEED).integers(-128, 128, at.shape(node.inputs[0])).astype(self.config.inp_dtype)
-        (wanted,) = evaluate_node(node, [data, at.constant(1), at.constant(2)], prefer=Prefer.DEFINITION)
+        at, random = offer.layer.at, np.random.default_rng(_SEED)
+        data = {
+            name: random.integers(-128, 128, at.shape(name)).astype(self.config.inp_dtype)
+            for name in offer.layer.activations.values()
+        }
+        operands = [data.get(name, at.graph.constants.get(name)) for name in at.node.inputs]
+        (wanted,) = evaluate_node(at.node, operands, prefer=Prefer.DEFINITION)
         assert isinstance(wanted, np.ndarray)
         right = np.array_equal(self._run(offer, data), wanted)
         if not right:
@@ -168,13 +173,27 @@ class PlugInChoice:
             got = f"{result[first]}; {len(wrong):,} of {wanted.size:,} elements differ"
             raise ExtensionError(f"{where}: {rule}, got {got}")
 
-    def _run(self, offer: LayerCall, data: Array) -> Array:
-        """The plain result of a program."""
-        ((tensor, (_, layout)),) = offer.inputs.items()
-        packed = layout.packed(data)
-        if isinstance(layout, PackedLayout):
-            packed = np.random.default_rng(_SEED).integers(-128, 128, packed.shape).astype(packed.dtype)
-            packed.ravel()[layout.places.ravel()] = data.ravel()
-        arrays = {tensor: packed, **offer.constants}
+    def _run(self, offer: LayerCall, data: Mapping[str, Array]) -> Array:
+        """The plain result of a program; `data` has the activations."""
+        arrays = dict(offer.constants)
+        for tensor, (value, layout) in offer.inputs.items():
+            packed = layout.packed(data[value])
+            if isinstance(layout, PackedLayout):
+                packed = np.random.default_rng(_SEED).integers(-128, 128, packed.shape).astype(packed.dtype)
+                packed.ravel()[layout.places.ravel()] = data[value].ravel()
+            arrays[tensor] = packed
         outputs = simulate(offer.program, arrays, mode="function").outputs
         return np.asarray(outputs[str(OUTPUT)].ravel()[offer.layer.result.places])
+
+
+def _channel_product(layer: NodeLayer) -> LayerCall:
+    """The toolkit's program of a product with a factor for each channel.
+
+    Raises:
+        NotAcceleratedError: it does not fit.
+    """
+    try:
+        given = channel_product(layer.definition, layer.at.config)
+    except LayerError as error:
+        decline(str(error))
+    return LayerCall(layer, given, label="product by channel", extensions=(), place="")

@@ -11,9 +11,9 @@ from vdla.compiler.codegen.vdla.compile import compile_function
 from vdla.compiler.codegen.vdla.dependences import Touch, UnitOp
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
 from vdla.compiler.codegen.vdla.fold_dma import fold_dma
-from vdla.compiler.codegen.vdla.join_programs import PlacedProgram, join_programs, segments
+from vdla.compiler.codegen.vdla.join_programs import PlacedProgram, join_programs
 from vdla.compiler.codegen.vdla.macro_op import BuildError
-from vdla.compiler.codegen.vdla.program_tensors import Link
+from vdla.compiler.codegen.vdla.program_tensors import AnyLink, Link, ProgramLink
 from vdla.compiler.codegen.vdla.tiles import LoweringError
 from vdla.compiler.codegen.vdla.tokens import QUEUES, Edge, IssuedOp, Queue, assign_tokens
 from vdla.compiler.codegen.vdla.uops import UopError
@@ -21,6 +21,7 @@ from vdla.compiler.codegen.vdla.uops import UopError
 __all__ = [
     "QUEUES",
     "AllocationError",
+    "AnyLink",
     "BuildError",
     "ComputeFields",
     "Edge",
@@ -28,6 +29,7 @@ __all__ = [
     "Link",
     "LoweringError",
     "PlacedProgram",
+    "ProgramLink",
     "Queue",
     "Touch",
     "UnitOp",
@@ -38,5 +40,4 @@ __all__ = [
     "fold_compute",
     "fold_dma",
     "join_programs",
-    "segments",
 ]

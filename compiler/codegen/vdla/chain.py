@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chains: consecutive functions as one program, whose intermediate tensors stay packed in DRAM.
 
-The functions are lowered one by one, and their operations ordered together (`list_schedule`) before
-assembly: loads of a function run under the computation of the one before it, and only exact
-dependences order one after another.
+Functions are lowered one by one, finished programs lifted, and their operations ordered together
+(`list_schedule`) before assembly: loads of a link run under the computation of the one before it,
+and only exact dependences order one after another.
 """
 
 from __future__ import annotations
@@ -17,36 +17,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.assemble import assemble
+from vdla.compiler.codegen.vdla.lift import lift, lift_tiles
 from vdla.compiler.codegen.vdla.list_schedule import Order, list_schedule
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.codegen.vdla.macro_op import Base, BufferTile, MacroOp, field_unit
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps, TiledOps
+from vdla.compiler.codegen.vdla.merge_loads import merge_loads
 from vdla.compiler.codegen.vdla.program_tensors import (
+    AnyLink,
     Joined,
-    Link,
     Places,
+    ProgramLink,
     chain_tensors,
     check_chain,
     in_wholes,
     places_of,
     private_tensors,
     share_scratch,
-    tensor_of,
+    written_bytes,
 )
 from vdla.compiler.codegen.vdla.schedule_steps import Part
 from vdla.compiler.codegen.vdla.skip_padding import skip_padding, skip_padding_of_tiles
 from vdla.compiler.codegen.vdla.state_loads import changes_state, contents, skip_reloads, with_readers
 from vdla.compiler.codegen.vdla.webs import split_tiles
-from vdla.compiler.ir import function_lines
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa.partition import spread
 from vdla.hardware.program import Program
 
 
 def compile_chain(
-    config: Config, name: str, links: Sequence[Link], outputs: Sequence[str], joined: Joined | None = None
+    config: Config, name: str, links: Sequence[AnyLink], outputs: Sequence[str], joined: Joined | None = None
 ) -> Program:
-    """One program that runs the functions in order.
+    """One program that runs the links, functions or finished programs, in order.
 
     A tensor that no function writes is an input, or a weight where every function that reads it
     says so. A tensor that a function writes is an output if `outputs` names it, else scratch: all
@@ -61,33 +63,46 @@ def compile_chain(
     """
     joined = joined or {}
     check_chain(name, links, outputs, joined)
-    sizes = {tensor: nbytes for link in links for tensor, nbytes in link.written_bytes.items()}
+    sizes = {tensor: nbytes for link in links for tensor, nbytes in written_bytes(link).items()}
     places = places_of(f"compile_chain {name}", joined, sizes)
     tensors = chain_tensors(name, links, outputs, joined, places)
     for position, link in enumerate(links):
         for local_name, private in private_tensors(position, link).items():
-            tensors.append(tensor_of(private, link.function.buffers[local_name], "scratch", ""))
-    lines = [[line.text for line in function_lines(link.function)] for link in links]
+            tensors.append(replace(link.tensor(local_name), name=private))
+    lines = [link.lines for link in links]
     parts = _parts(config, links, places)
-    order = list_schedule(config, parts)
+    finished = any(isinstance(link, ProgramLink) for link in links)
+    if finished:
+        parts = [replace(part, ops=merge_loads(config, part.ops)) for part in parts]
+    order = list_schedule(config, parts, ahead=finished)
     ops = _in_turn(config, links, lines, places) if order is None else _placed(config, parts, lines, order)
     ops, tensors = share_scratch(config, ops, tensors)
     return assemble(config, name, ops, tensors, [text for texts in lines for text in texts])
 
 
-def _parts(config: Config, links: Sequence[Link], places: Places = MappingProxyType({})) -> list[Part]:
-    """The operations of every link; equal functions are lowered once."""
-    lowered: dict[int, TiledOps] = {}
+def _parts(config: Config, links: Sequence[AnyLink], places: Places = MappingProxyType({})) -> list[Part]:
+    """The operations of every link; equal functions are lowered, equal programs lifted, once."""
+    known: dict[int, TiledOps] = {}
     for link in links:
-        if id(link.function) not in lowered:
-            ops = with_readers(split_tiles(config, lower(config, link.function)))
-            lowered[id(link.function)] = skip_padding_of_tiles(config, ops)
+        if id(_source(link)) not in known:
+            known[id(_source(link))] = _tiled(config, link)
     result = []
     for position, link in enumerate(links):
-        tiled, names = lowered[id(link.function)], {**link.tensors, **private_tensors(position, link)}
+        tiled, names = known[id(_source(link))], {**link.tensors, **private_tensors(position, link)}
         part_ops = replace(tiled, ops=in_wholes(config, tiled.ops, names, places))
         result.append(Part(part_ops, _whole_names(names, places)))
     return result
+
+
+def _source(link: AnyLink) -> object:
+    return link.program if isinstance(link, ProgramLink) else link.function
+
+
+def _tiled(config: Config, link: AnyLink) -> TiledOps:
+    if isinstance(link, ProgramLink):
+        return lift_tiles(link.program)
+    ops = with_readers(split_tiles(config, lower(config, link.function)))
+    return skip_padding_of_tiles(config, ops)
 
 
 def _whole_names(names: Mapping[str, str], places: Places) -> dict[str, str]:
@@ -128,14 +143,20 @@ def _in_chain(whole: Mapping[Buffer, BufferTile], names: Mapping[str, str], firs
     return replace(_moved(op, names, first), bases=bases)
 
 
-def _in_turn(config: Config, links: Sequence[Link], lines: Sequence[Sequence[str]], places: Places) -> MacroOps:
+def _in_turn(config: Config, links: Sequence[AnyLink], lines: Sequence[Sequence[str]], places: Places) -> MacroOps:
     """The operations of one link after the other."""
     every = []
     for position, (link, first) in enumerate(zip(links, _first_lines(lines), strict=True)):
         names = {**link.tensors, **private_tensors(position, link)}
-        ops = in_wholes(config, skip_padding(config, skip_reloads(lower(config, link.function))), names, places)
+        ops = in_wholes(config, _untiled(config, link), names, places)
         every.append(ops.map(partial(_own_tiles, position, _whole_names(names, places), first)))
     return MacroOps.joined(every)
+
+
+def _untiled(config: Config, link: AnyLink) -> MacroOps:
+    if isinstance(link, ProgramLink):
+        return lift(link.program)
+    return skip_padding(config, skip_reloads(lower(config, link.function)))
 
 
 def _own_tiles(position: int, names: Mapping[str, str], first: int, op: MacroOp) -> MacroOp:

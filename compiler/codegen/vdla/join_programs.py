@@ -121,9 +121,3 @@ def _words(config: Config, program: Program, table_begin: int) -> np.ndarray[tup
     loads = (columns[:, COL["opcode"]] == Opcode.LOAD) & (columns[:, COL["buffer"]] == Buffer.UOP)
     dram = columns[:, COL["dram"]] + loads * (program.tensor_of >= 0) * (table_begin // config.axi_bytes)
     return with_fields(config, program.words, {"dram": dram})
-
-
-def segments(kinds: Sequence[bool]) -> list[range]:
-    """The positions of each program: one for each True, one for all False ones in a row."""
-    starts = [at for at, alone in enumerate(kinds) if alone or at == 0 or kinds[at - 1]]
-    return [range(begin, end) for begin, end in zip(starts, [*starts, len(kinds)][1:], strict=True)]

@@ -11,7 +11,7 @@ are exact, and each unit runs the operations of one part in their order.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.macro_ops import NO_TILE
 from vdla.compiler.codegen.vdla.schedule_steps import NO_STEP, Part, Steps, steps_of
+from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Unit
 
@@ -37,27 +38,28 @@ class BufferSpace:
         self.depth = depth
         self._segments: list[tuple[int, int, int]] = [(0, depth, 0)]
         self._lows = [0]
-        self._known: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self._known: dict[tuple[int, int, int, int], tuple[int, int]] = {}
 
-    def find(self, entries: int, align: int, reserve: int = 0) -> tuple[int, int]:
+    def find(self, entries: int, align: int, reserve: int = 0, lowest: int = 0) -> tuple[int, int]:
         """(time, start) of the place for `entries` entries that is free first; NEVER if none will
         be.
 
-        Starts are multiples of `align`; the last `reserve` entries are left to others.
+        Starts are multiples of `align` from `lowest` on; the last `reserve` entries are left to
+        others.
         """
-        key = entries, align, reserve
+        key = entries, align, reserve, lowest
         if key not in self._known:
             self._known[key] = self._best(*key)
         return self._known[key]
 
-    def _best(self, entries: int, align: int, reserve: int) -> tuple[int, int]:
+    def _best(self, entries: int, align: int, reserve: int, lowest: int) -> tuple[int, int]:
         """The earliest place, among those that begin or end where a segment does."""
         best, last = (NEVER, 0), self.depth - reserve - entries
         for low, high, free in self._segments:
             if free > best[0] or free == NEVER:
                 continue
-            for start in (-(-low // align) * align, (high - entries) // align * align):
-                if 0 <= start <= last:
+            for start in (-(-max(low, lowest) // align) * align, (high - entries) // align * align):
+                if lowest <= start <= last:
                     time = self._free_from(start, start + entries, best[0])
                     best = min(best, (time, start)) if time < NEVER else best
         return best
@@ -93,6 +95,8 @@ Ints = NDArray[np.int64]
 
 _UNITS = tuple(map(int, Unit))
 _LOAD, _COMPUTE, _STORE = map(int, (Unit.LOAD, Unit.COMPUTE, Unit.STORE))
+_WEIGHTS, _SCALES, _LANES = len(Unit), len(Unit) + 1, len(Unit) + 2
+_UNIT_OF_LANE = (*_UNITS, _LOAD, _LOAD)
 _RELAY_CYCLES = 20  # compute drains to pass on the end of a STORE to load
 _RESERVED_TILES = 4  # input tiles that a part of mostly loads gets while the part before it runs
 _UNPLACED = -1
@@ -106,30 +110,41 @@ class Order:
     addresses: Ints
 
 
-def list_schedule(config: Config, parts: Sequence[Part]) -> Order | None:
-    """An order of all parts, where each may depend on earlier ones, or None."""
+def list_schedule(config: Config, parts: Sequence[Part], ahead: bool = False) -> Order | None:
+    """An order of all parts, where each may depend on earlier ones, or None.
+
+    `ahead`: loads of weights and scales do not wait for other loads of their part.
+    """
     steps = steps_of(config, parts)
-    return next((order for spare in (True, False) if (order := _Scheduler(config, steps, spare).run())), None)
+    return next((order for spare in (True, False) if (order := _Scheduler(config, steps, spare, ahead).run())), None)
 
 
 class _Scheduler:
     """One run of the model; `spare`: leave input space to a light part that comes next.
 
-    In each unit, the next step of a part is open once everything that it waits for has ended.
+    In each lane, the next step of a part is open once everything that it waits for has ended. A
+    unit has a lane, and load has two more, `ahead`, for weights and for scales: in these, a part
+    comes after all parts before it, so that what is loaded ahead leaves space for what is next.
     """
 
-    def __init__(self, config: Config, steps: Steps, spare: bool) -> None:
+    def __init__(self, config: Config, steps: Steps, spare: bool, ahead: bool) -> None:
         parts = int(steps.part.max()) + 1
         self.spaces = [BufferSpace(config.depths[buffer]) for buffer in Buffer]
         self.clock = [0] * len(Unit)
         self.stores = 0
         self.relayed = -1  # the last STORE whose end load knows of
+        self.ahead = ahead
         self._read(steps)
-        self.queues = _queues(steps, parts)
+        lane = _lanes(steps) if ahead else steps.unit
+        self.lane, self.lanes = _list(lane), range(_LANES if ahead else len(Unit))
+        self.word_beats = isa.instruction_bytes(config) // config.axi_bytes
+        self.loading = 0  # the first part that has loads to come
+        self.largest = _largest(steps, parts)
+        self.queues = _queues(steps.part, lane, parts)
         self.heavy = [not light for light in _moves_more(steps, parts)]
-        self.reserve = _reserve(config, steps, parts) if spare else [0] * parts
-        self.open: list[dict[int, int]] = [{} for _ in Unit]  # by unit, then part
-        self.last_part = [self._last_part(unit) for unit in _UNITS]
+        self.reserve = _reserve(config, self.largest) if spare else [0] * parts
+        self.open: list[dict[int, int]] = [{} for _ in self.lanes]  # by lane, then part
+        self.last_part = [self._last_part(lane) for lane in self.lanes]
         for part, queues in enumerate(self.queues):
             for queue in queues:
                 self._open_next(part, queue)
@@ -149,6 +164,10 @@ class _Scheduler:
         self.ready = [0] * count  # the latest end so far of a step that it waits for
         self.number = [NO_STEP] * count  # among the STOREs
         self.buffer, self.entries, self.align = map(_list, (steps.buffer, steps.entries, steps.align))
+        self.partners: dict[int, list[int]] = {}
+        for one, other in steps.partners.tolist() if self.ahead else ():
+            self.partners.setdefault(one, []).append(other)
+            self.partners.setdefault(other, []).append(one)
         self.owner = _list(_owners(steps))
         self.uses = _list(np.bincount(steps.tiles[steps.tiles != NO_TILE], minlength=len(self.entries)))  # to come
         self.end = [0] * len(self.entries)  # of the uses of a tile so far
@@ -158,14 +177,14 @@ class _Scheduler:
         """The order; None where no operation can be next."""
         order: list[int] = []
         while len(order) < len(self.unit):
-            best: tuple[int, bool, int, int] = (NEVER, False, -1, -1)  # ranks before steps that never start
+            best: tuple[int, bool, int, int, int] = (NEVER, False, -1, -1, -1)  # ranks before steps that never start
             chosen = NO_STEP
-            for unit in _UNITS:
-                last = self.last_part[unit]
-                for part, step in self.open[unit].items():
+            for lane in self.lanes:
+                last, unit = self.last_part[lane], _UNIT_OF_LANE[lane]
+                for part, step in self.open[lane].items():
                     if part <= last:
                         start = self._start(step, unit, best[0])
-                        key = start, self.heavy[part], part, unit
+                        key = start, lane >= len(Unit) or self.heavy[part], part, unit, step
                         if key < best:
                             best, chosen = key, step
             if chosen == NO_STEP:
@@ -174,13 +193,19 @@ class _Scheduler:
             order.append(chosen)
         return Order(np.array(order, np.int64), np.array(self.address, np.int64))
 
-    def _last_part(self, unit: int) -> int:
-        """The last part whose work the unit may do next: not beyond the first heavy one.
+    def _last_part(self, lane: int) -> int:
+        """The last part whose work the lane may do next: not beyond the first heavy one.
 
         Light parts up to the second heavy one are among them; stores of all parts are.
         """
-        heavy = [part for part, queues in enumerate(self.queues) if self.heavy[part] and queues[unit]]
-        return len(self.queues) if unit == _STORE or len(heavy) < 2 else heavy[1] - 1
+        if lane >= len(Unit):
+            return self._first_part(lane)
+        heavy = [part for part, queues in enumerate(self.queues) if self.heavy[part] and queues[lane]]
+        return len(self.queues) if lane == _STORE or len(heavy) < 2 else heavy[1] - 1
+
+    def _first_part(self, lane: int) -> int:
+        """The first part with work for a lane, or the number of parts."""
+        return next((part for part, queues in enumerate(self.queues) if queues[lane]), len(self.queues))
 
     def _start(self, step: int, unit: int, limit: int) -> int:
         """The earliest start, or some time after the limit."""
@@ -203,26 +228,54 @@ class _Scheduler:
         return max((self.number[store] for store in self.sources[step]), default=NO_STEP)
 
     def _find(self, tile: int) -> tuple[int, int]:
-        buffer, part = self.buffer[tile], self.owner[tile]
-        reserve = 0
-        if buffer == Buffer.INP and self.heavy[part] and part + 1 < len(self.heavy) and not self.heavy[part + 1]:
+        buffer, entries, align = self.buffer[tile], self.entries[tile], self.align[tile]
+        space = self.spaces[buffer]
+        for low, high in self._halves(tile):
+            place = space.find(entries, align, space.depth - high, low)
+            if place[0] < NEVER:
+                return place
+        return space.find(entries, align, self._reserved(self.owner[tile]) if buffer == Buffer.INP else 0)
+
+    def _reserved(self, part: int) -> int:
+        """The last input entries, which a part leaves to others.
+
+        Loads that go ahead leave space for two tiles of the part that loads first.
+        """
+        depth, reserve = self.spaces[Buffer.INP].depth, 0
+        if self.heavy[part] and part + 1 < len(self.heavy) and not self.heavy[part + 1]:
             reserve = self.reserve[part + 1] if self.queues[part + 1][_LOAD] else 0
-        return self.spaces[buffer].find(self.entries[tile], self.align[tile], reserve)
+        if not self.ahead:
+            return reserve
+        if self.loading < part:
+            return max(reserve, min(2 * self.largest[self.loading], depth - 1))
+        return max(0, min(reserve, depth - 2 * self.largest[part]))
+
+    def _halves(self, tile: int) -> Iterator[tuple[int, int]]:
+        """Halves of the accumulator without a tile that a VECTOR reads together with this one."""
+        half = self.spaces[Buffer.ACC].depth // 2
+        for partner in self.partners.get(tile, ()):
+            first = self.address[partner]
+            sides = {first // half, (first + self.entries[partner] - 1) // half}
+            if first != _UNPLACED and len(sides) == 1:
+                yield (half, 2 * half) if sides == {0} else (0, half)
 
     def _issue(self, step: int, start: int) -> None:
-        unit, part = self.unit[step], self.part[step]
+        unit, lane, part = self.unit[step], self.lane[step], self.part[step]
         self.clock[unit] = start + self.busy[step]
+        if self.ahead:
+            self.clock[_LOAD] += self.word_beats  # instructions come by the same port
         end = start + self.busy[step] + self.tail[step]
         if unit == _STORE:
             self.number[step], self.stores = self.stores, self.stores + 1
         if unit == _LOAD and self._needs_relay(step):
             self.relayed = self._last_source(step)
             self.clock[_COMPUTE] = start + _RELAY_CYCLES
-        queue = self.queues[part][unit]
+        queue = self.queues[part][lane]
         queue.pop()
-        del self.open[unit][part]
+        del self.open[lane][part]
         if not queue:
-            self.last_part[unit] = self._last_part(unit)
+            self.last_part[lane] = self._last_part(lane)
+            self.loading = self._first_part(_LOAD)
         for tile in self.tiles[step]:
             self._use(tile, end)
         self._end(step, end)
@@ -246,12 +299,12 @@ class _Scheduler:
             self.wait_counts[follower] -= 1
             if not self.wait_counts[follower]:
                 part = self.part[follower]
-                self._open_next(part, self.queues[part][self.unit[follower]])
+                self._open_next(part, self.queues[part][self.lane[follower]])
 
     def _open_next(self, part: int, queue: Sequence[int]) -> None:
         """Open the next step of a queue if it waits for nothing more."""
         if queue and not self.wait_counts[queue[-1]]:
-            self.open[self.unit[queue[-1]]][part] = queue[-1]
+            self.open[self.lane[queue[-1]]][part] = queue[-1]
 
 
 def _list(column: Ints) -> list[int]:
@@ -259,14 +312,22 @@ def _list(column: Ints) -> list[int]:
     return result
 
 
-def _queues(steps: Steps, parts: int) -> list[list[list[int]]]:
-    """The steps of each part and unit, the first one last."""
-    queue = steps.part * len(Unit) + steps.unit
+def _lanes(steps: Steps) -> Ints:
+    """The lane of each step."""
+    buffer = np.where(steps.tiles[:, 0] == NO_TILE, -1, steps.buffer[steps.tiles[:, 0]])
+    loads = (steps.unit == Unit.LOAD) & ~np.isin(np.arange(len(steps.unit)), steps.stores[:, 0])
+    lane = np.where(loads & (buffer == Buffer.WGT), _WEIGHTS, steps.unit)
+    return np.where(loads & (buffer == Buffer.SCL), _SCALES, lane)
+
+
+def _queues(part: Ints, lane: Ints, parts: int) -> list[list[list[int]]]:
+    """The steps of each part and lane, the first one last."""
+    queue = part * _LANES + lane
     order = np.argsort(queue, kind="stable")
-    ends = np.searchsorted(queue[order], np.arange(parts * len(Unit) + 1)).tolist()
+    ends = np.searchsorted(queue[order], np.arange(parts * _LANES + 1)).tolist()
     listed = _list(order)
     queues = [listed[low:high][::-1] for low, high in pairwise(ends)]
-    return [queues[part * len(Unit) : (part + 1) * len(Unit)] for part in range(parts)]
+    return [queues[at * _LANES : (at + 1) * _LANES] for at in range(parts)]
 
 
 def _owners(steps: Steps) -> Ints:
@@ -286,8 +347,13 @@ def _moves_more(steps: Steps, parts: int) -> list[bool]:
     return result
 
 
-def _reserve(config: Config, steps: Steps, parts: int) -> list[int]:
-    """The input entries to leave to each part."""
+def _largest(steps: Steps, parts: int) -> list[int]:
+    """The entries of the largest input tile of each part."""
     largest, inputs = np.zeros(parts, np.int64), steps.buffer == Buffer.INP
     np.maximum.at(largest, _owners(steps)[inputs], steps.entries[inputs])
-    return _list(np.minimum(_RESERVED_TILES * largest, config.inp_depth // 2))
+    return _list(largest)
+
+
+def _reserve(config: Config, largest: Sequence[int]) -> list[int]:
+    """The input entries to leave to each part."""
+    return [min(_RESERVED_TILES * entries, config.inp_depth // 2) for entries in largest]

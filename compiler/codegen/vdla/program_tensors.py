@@ -18,11 +18,11 @@ from vdla.compiler import ir
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
 from vdla.compiler.codegen.vdla.tiles import LoweringError
-from vdla.compiler.ir import INTEGER_BITS, output_names
+from vdla.compiler.ir import INTEGER_BITS, function_lines, output_names
 from vdla.compiler.memory_plan import ValueLife, plan_memory
 from vdla.compiler.tensorize import GLOBAL
 from vdla.hardware.config import Config
-from vdla.hardware.program import ProgramTensor
+from vdla.hardware.program import UOPS, Program, ProgramTensor
 from vdla.hardware.timing import PAGE_BYTES
 
 
@@ -40,20 +40,94 @@ class Link:
     layouts: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def written(self) -> tuple[str, ...]:
-        """The chain's tensors that the function writes."""
-        return tuple(self.tensors[name] for name in output_names(self.function))
+    def name(self) -> str:
+        """The name of the function."""
+        return self.function.name
 
     @property
-    def written_bytes(self) -> dict[str, int]:
-        """The sizes of the chain's tensors that the function writes."""
-        return {self.tensors[name]: _nbytes(self.function.buffers[name]) for name in output_names(self.function)}
+    def parameters(self) -> tuple[str, ...]:
+        """The tensors of the function that others know."""
+        return self.function.params
 
     @property
-    def read(self) -> tuple[str, ...]:
-        """The chain's tensors that the function reads."""
-        outputs = output_names(self.function)
-        return tuple(self.tensors[name] for name in self.function.params if name not in outputs)
+    def results(self) -> tuple[str, ...]:
+        """The parameters that the function writes."""
+        return tuple(output_names(self.function))
+
+    @property
+    def private(self) -> tuple[str, ...]:
+        """The function's own buffers in DRAM."""
+        buffers = self.function.buffers.items()
+        return tuple(name for name, one in buffers if one.scope == GLOBAL and name not in self.parameters)
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of source."""
+        return [line.text for line in function_lines(self.function)]
+
+    def tensor(self, local_name: str) -> ProgramTensor:
+        """A tensor of the function as one of a program."""
+        return tensor_of(local_name, self.function.buffers[local_name], "scratch", self.layouts.get(local_name, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramLink:
+    """One finished program of a chain; its tensors have shapes of its own, and equal bytes."""
+
+    program: Program
+    tensors: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """The name of the program."""
+        return self.program.name
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The tensors of the program that others know."""
+        return tuple(one.name for one in self.program.tensors if one.role not in ("constant", "scratch"))
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """The parameters that stay the same from run to run."""
+        return tuple(one.name for one in self.program.tensors if one.role == "weight")
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The parameters that the program writes."""
+        return tuple(one.name for one in self.program.tensors if one.role == "output")
+
+    @property
+    def private(self) -> tuple[str, ...]:
+        """The tensors that no other program knows, without the micro-ops."""
+        return tuple(one.name for one in self.program.tensors if one.name not in (*self.parameters, UOPS))
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of source."""
+        return list(self.program.source_lines)
+
+    def tensor(self, local_name: str) -> ProgramTensor:
+        """A tensor of the program."""
+        return self.program.tensor(local_name)
+
+
+AnyLink = Link | ProgramLink
+
+
+def written(link: AnyLink) -> tuple[str, ...]:
+    """The chain's tensors that a link writes."""
+    return tuple(link.tensors[name] for name in link.results)
+
+
+def written_bytes(link: AnyLink) -> dict[str, int]:
+    """The sizes of the chain's tensors that a link writes."""
+    return {link.tensors[name]: link.tensor(name).nbytes for name in link.results}
+
+
+def read(link: AnyLink) -> tuple[str, ...]:
+    """The chain's tensors that a link reads."""
+    return tuple(link.tensors[name] for name in link.parameters if name not in link.results)
 
 
 Joined = Mapping[str, Sequence[str]]
@@ -158,31 +232,29 @@ def _shared_tensor(names: Sequence[str], nbytes: int) -> ProgramTensor:
 # --- tensors -------------------------------------------------------------------------------------
 
 
-def private_tensors(position: int, link: Link) -> dict[str, str]:
-    """The chain's names of the function's own buffers in DRAM."""
-    fn = link.function
-    names = [name for name, buffer in fn.buffers.items() if buffer.scope == GLOBAL and name not in fn.params]
-    return {name: f"link{position}.{name}" for name in names}
+def private_tensors(position: int, link: AnyLink) -> dict[str, str]:
+    """The chain's names of a link's own tensors in DRAM."""
+    return {name: f"link{position}.{name}" for name in link.private}
 
 
 def chain_tensors(
-    name: str, links: Sequence[Link], outputs: Sequence[str], joined: Joined, places: Places
+    name: str, links: Sequence[AnyLink], outputs: Sequence[str], joined: Joined, places: Places
 ) -> list[ProgramTensor]:
     """The tensors of the chain except for parts of others, in order of first use."""
-    written = {*joined, *(tensor for link in links for tensor in link.written)}
-    uses: dict[str, list[tuple[Link, str]]] = {}
+    made_here = {*joined, *(tensor for link in links for tensor in written(link))}
+    uses: dict[str, list[tuple[AnyLink, str]]] = {}
     for link in links:
-        for parameter in link.function.params:
+        for parameter in link.parameters:
             uses.setdefault(link.tensors[parameter], []).append((link, parameter))
     tensors = []
     for tensor, users in uses.items():
         role = "output" if tensor in outputs else "scratch"
-        if tensor not in written:
+        if tensor not in made_here:
             role = "weight" if all(parameter in link.weights for link, parameter in users) else "input"
         link, parameter = users[0]
-        tensors.append(tensor_of(tensor, link.function.buffers[parameter], role, link.layouts.get(parameter, "")))
+        tensors.append(replace(link.tensor(parameter), name=tensor, role=role))
         for other, argument in users[1:]:
-            _check_same(name, tensor, link.function.buffers[parameter], other.function.buffers[argument])
+            _check_same(name, tensor, (link, parameter), (other, argument))
     made = {tensor.name: tensor for tensor in tensors}
     for whole, parts in joined.items():
         made[whole] = _whole(name, whole, [made[part] for part in parts], made.get(whole), whole in outputs)
@@ -217,35 +289,35 @@ def _nbytes(buffer: ir.Buffer) -> int:
 # --- checks --------------------------------------------------------------------------------------
 
 
-def check_chain(name: str, links: Sequence[Link], outputs: Sequence[str], joined: Joined) -> None:
+def check_chain(name: str, links: Sequence[AnyLink], outputs: Sequence[str], joined: Joined) -> None:
     """Reject chains whose tensors are not written once, before they are read, and used."""
     where = f"compile_chain {name}"
     if not links:
         raise LoweringError(f"{where}: links must be at least one, got none")
     for position, link in enumerate(links):
-        missing = [parameter for parameter in link.function.params if parameter not in link.tensors]
+        missing = [parameter for parameter in link.parameters if parameter not in link.tensors]
         if missing:
             raise LoweringError(
-                f"{where}: tensors of link {position} ({link.function.name}) must name {', '.join(missing)}, "
+                f"{where}: tensors of link {position} ({link.name}) must name {', '.join(missing)}, "
                 f"got {', '.join(link.tensors) or 'none'}"
             )
     _check_order(where, links, joined)
     parts = {part for names in joined.values() for part in names}
-    written = {*joined, *(tensor for link in links for tensor in link.written)}
-    read = {*parts, *(tensor for link in links for tensor in link.read)}
+    made = {*joined, *(tensor for link in links for tensor in written(link))}
+    used = {*parts, *(tensor for link in links for tensor in read(link))}
     for tensor in outputs:
-        if tensor not in written:
-            raise LoweringError(f"{where}: outputs must be of {', '.join(written)}, got {tensor}")
+        if tensor not in made:
+            raise LoweringError(f"{where}: outputs must be of {', '.join(made)}, got {tensor}")
         if tensor in parts:
             raise LoweringError(f"{where}: outputs must be whole tensors, got the part {tensor}")
-    for tensor in written - read - set(outputs):
+    for tensor in made - used - set(outputs):
         raise LoweringError(f"{where}: tensor {tensor} must be read or an output, got neither")
 
 
-def _check_order(where: str, links: Sequence[Link], joined: Joined) -> None:
+def _check_order(where: str, links: Sequence[AnyLink], joined: Joined) -> None:
     writer: dict[str, int] = {}
     for position, link in enumerate(links):
-        for tensor in link.written:
+        for tensor in written(link):
             if tensor in writer:
                 rule = f"tensor {tensor} must be written by one link"
                 raise LoweringError(f"{where}: {rule}, got links {writer[tensor]} and {position}")
@@ -253,19 +325,24 @@ def _check_order(where: str, links: Sequence[Link], joined: Joined) -> None:
     for whole, parts in joined.items():
         writer[whole] = max(writer.get(part, -1) for part in parts)
     for position, link in enumerate(links):
-        for tensor in link.read:
+        for tensor in read(link):
             if writer.get(tensor, -1) >= position:
                 rule = f"tensor {tensor} must be written before link {position} reads it"
                 raise LoweringError(f"{where}: {rule}, got link {writer[tensor]} as its writer")
 
 
-def _check_same(chain: str, tensor: str, one: ir.Buffer, other: ir.Buffer) -> None:
-    """Two uses of one tensor: the same elements in the same order."""
-    if one.dtype == other.dtype and _cuts_agree(one.dims, other.dims):
+def _check_same(chain: str, tensor: str, *uses: tuple[AnyLink, str]) -> None:
+    """Two uses of one tensor: the same elements in the same order; of finished programs, whose
+    shapes are their own, the same bytes.
+    """
+    one, other = (link.tensor(name) for link, name in uses)
+    finished = any(isinstance(link, ProgramLink) for link, _ in uses)
+    alike = one.nbytes == other.nbytes if finished else _cuts_agree(one.shape, other.shape)
+    if one.dtype == other.dtype and alike:
         return
     raise LoweringError(
         f"compile_chain {chain}: tensor {tensor} must have the same elements in every link, got "
-        f"{one.dtype}{list(one.dims)} and {other.dtype}{list(other.dims)}"
+        f"{one.dtype}{list(one.shape)} and {other.dtype}{list(other.shape)}"
     )
 
 

@@ -40,6 +40,7 @@ class Steps:
     A step keeps its `unit` busy for `busy` cycles, and ends `tail` cycles later. `tiles[s]` are the
     tiles that step `s` uses, with NO_TILE in unused columns. `waits` has (step, earlier step) for
     all that must have ended; `stores` has the pairs of a LOAD and the STOREs that it waits for.
+    `partners` has pairs of tiles of the accumulator that a VECTOR reads together.
     """
 
     part: Ints
@@ -52,6 +53,7 @@ class Steps:
     buffer: Ints
     entries: Ints
     align: Ints
+    partners: Ints
 
 
 def steps_of(config: Config, parts: Sequence[Part]) -> Steps:
@@ -69,11 +71,12 @@ def steps_of(config: Config, parts: Sequence[Part]) -> Steps:
         busy=np.concatenate([item.busy for item in part_steps]),
         tail=np.concatenate([item.tail for item in part_steps]),
         tiles=used,
-        waits=np.unique(np.concatenate([_tile_waits(unit, used), stores]), axis=0),
+        waits=np.unique(np.concatenate([_tile_waits(unit, used), _state_waits(config, parts), stores]), axis=0),
         stores=stores,
         buffer=np.array([tile.buffer for part in parts for tile in part.ops.origin], np.int64),
         entries=np.concatenate([part.ops.entries for part in parts]),
         align=np.concatenate([item.align for item in part_steps]),
+        partners=np.concatenate([_partners(part.ops) + first for part, first in zip(parts, first_tile, strict=False)]),
     )
 
 
@@ -116,6 +119,18 @@ class _PartSteps:
         )
 
 
+def _partners(ops: TiledOps) -> Ints:
+    """Pairs of tiles of the accumulator that a VECTOR reads together, int64[n, 2]."""
+    pairs = [np.zeros((0, 2), np.int64)]
+    for number, rows in ops.ops.rows():
+        form = ops.ops.forms[number]
+        if isinstance(form.instruction, Vector) and {"acc", "src"} <= form.bases.keys():
+            acc, src = (list(form.bases).index(name) for name in ("acc", "src"))
+            if form.bases["src"][0].buffer == Buffer.ACC:
+                pairs.append(ops.tile[rows][:, [acc, src]])
+    return np.unique(np.concatenate(pairs), axis=0)
+
+
 def _tiles_of_groups(ops: TiledOps, loads: NDArray[np.bool_]) -> Ints:
     """The tiles of each group: of its loads of state, and of the operation behind them, whose parts
     have the same.
@@ -150,6 +165,34 @@ def _tile_waits(unit: Ints, tiles: Ints) -> Ints:
         waiting = (last >= first) & (units != other)
         pairs.append(np.stack([step[waiting], step[last[waiting]]], axis=1))
     return np.concatenate(pairs)
+
+
+def _state_waits(config: Config, parts: Sequence[Part]) -> Ints:
+    """(first step of a part on a private state, last one before it of another part).
+
+    The state of a stage is loaded again before each of its readers.
+    """
+    stage = set() if config.stage is None else {port.state for port in config.stage.states}
+    last, pairs, first = dict[object, int](), list[tuple[int, int]](), 0
+    for part in parts:
+        spans = {state: span for state, span in _state_spans(part).items() if state not in stage}
+        pairs += [(first + low, last[state]) for state, (low, _) in spans.items() if state in last]
+        last |= {state: first + high for state, (_, high) in spans.items()}
+        first += part.ops.groups
+    return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def _state_spans(part: Part) -> dict[object, tuple[int, int]]:
+    """The first and the last group that uses each private state."""
+    result: dict[object, tuple[int, int]] = {}
+    for number, rows in part.ops.ops.rows():
+        match part.ops.ops.forms[number].instruction:
+            case Extended(plug_in=plug_in):
+                groups = part.ops.group[rows]
+                for port in plug_in.states:
+                    low, high = result.get(port.state, (int(groups[0]), int(groups[-1])))
+                    result[port.state] = min(low, int(groups[0])), max(high, int(groups[-1]))
+    return result
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -27,7 +27,7 @@ def skip_reloads(ops: MacroOps) -> MacroOps:
     loaders = [number for number, form in enumerate(ops.forms) if _loads_state(form)]
     if not loaders:
         return ops
-    writers = Counter(state for form in ops.forms for state in _written(form))
+    writers = Counter(state for form in ops.forms for state in written_states(form))
     filled = Counter[BufferTile]()
     for number, rows in ops.rows():
         form = ops.forms[number]
@@ -36,7 +36,7 @@ def skip_reloads(ops: MacroOps) -> MacroOps:
     keep = np.ones(len(ops), np.bool_)
     for number, rows in ops.rows():
         form = ops.forms[number]
-        alone = all(writers[state] == 1 for state in _written(form))
+        alone = all(writers[state] == 1 for state in written_states(form))
         if number in loaders and alone and all(filled[tile] == 1 for tile in form.tiles()):
             keep[rows[1:]] = (ops.offsets[rows[1:]] != ops.offsets[rows[:-1]]).any(axis=1)
     return MacroOps(ops.forms, ops.form[keep], ops.offsets[keep], ops.dram[keep])
@@ -50,7 +50,8 @@ def _loads_state(form: MacroOp) -> bool:
     return False
 
 
-def _written(form: MacroOp) -> tuple[object, ...]:
+def written_states(form: MacroOp) -> tuple[object, ...]:
+    """The private states that a form writes rows of."""
     match form.instruction:
         case Extended(plug_in=plug_in):
             written: tuple[object, ...] = plug_in.written_states
@@ -95,7 +96,7 @@ def contents(ops: TiledOps, first: int) -> Ints:
 
 def changes_state(ops: MacroOps, content: Sequence[int]) -> NDArray[np.bool_]:
     """Of each operation in order, whether it is anything but a load of what its states hold."""
-    written = [_written(form) for form in ops.forms]
+    written = [written_states(form) for form in ops.forms]
     loads = is_state_load(ops)
     keep = np.ones(len(ops), np.bool_)
     held: dict[object, tuple[object, ...]] = {}

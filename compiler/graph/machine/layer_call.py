@@ -37,7 +37,8 @@ _GROUPS = (1, 2, 4, 8)
 
 @dataclass(frozen=True, eq=False)
 class NodeLayer:
-    """A node as a definition: `weight` and `lanes` are the arrays of its inputs beside the data.
+    """A node as a definition: `arrays` are the constant inputs of the definition, `activations` the
+    values of the others, by their names.
 
     `results` are the zero point, the lower and the upper bound of results.
     """
@@ -45,8 +46,8 @@ class NodeLayer:
     at: MachineNode
     channels: Channels
     definition: Definition
-    weight: Array
-    lanes: Array
+    activations: Mapping[str, str]
+    arrays: Mapping[str, Array]
     results: tuple[int, int, int]
     macs: int
 
@@ -61,14 +62,10 @@ class NodeLayer:
         """The layout of results."""
         return self.at.result(self.channels)
 
-    @property
-    def arrays(self) -> dict[str, Array]:
-        """The constant inputs of the definition, by their names."""
-        return {"weight": self.weight, "scale": self.lanes}
-
 
 def layer_of(at: MachineNode) -> NodeLayer:
-    """The layer of a node, a convolution or a product of rows with constant weights.
+    """The layer of a node: a convolution, a product of rows with constant weights, or a product of
+    an image and a factor for each channel.
 
     Raises:
         NotAcceleratedError: the message says what the node must be.
@@ -77,6 +74,8 @@ def layer_of(at: MachineNode) -> NodeLayer:
         return _convolution(at)
     if at.node.op == "vdla.QDense":
         return _dense(at)
+    if at.node.op == "vdla.QMul":
+        return _scaling(at)
     decline(f"be a convolution or a product with constant weights, got {at.node.op.removeprefix('vdla.')}")
 
 
@@ -94,7 +93,7 @@ def _convolution(at: MachineNode) -> NodeLayer:
             in_channels=channels, out_channels=result[1], groups=groups, **window, **_types(at)
         )
         terms = weight.shape[1:]
-    return _layer(at, Channels.IMAGE, made, weight, zero, prod(result) * prod(terms))
+    return _weighted(at, Channels.IMAGE, made, weight, zero, prod(result) * prod(terms))
 
 
 def _dense(at: MachineNode) -> NodeLayer:
@@ -103,21 +102,61 @@ def _dense(at: MachineNode) -> NodeLayer:
     rows = prod(data[:-1])
     weight = weight.reshape(weight.shape[:2])
     made = definitions.dense(rows=rows, in_features=data[-1], out_features=len(weight), **_types(at))
-    return _layer(at, Channels.ROWS, made, weight, zero, rows * weight.size)
+    return _weighted(at, Channels.ROWS, made, weight, zero, rows * weight.size)
+
+
+def _scaling(at: MachineNode) -> NodeLayer:
+    names, zeros = at.node.inputs[:2], at.options["input_zero_points"]
+    result = at.shape(at.node.outputs[0])
+    if at.shape(names[0]) != result:  # the product is the same in the other order
+        names, zeros = names[::-1], zeros[::-1]
+    if len(result) != 4 or [*map(at.shape, names)] != [result, (*result[:2], 1, 1)] or prod(result[2:]) == 1:
+        decline("be a product of an image and a factor for each channel, got other shapes")
+    options: dict[str, Any] = {
+        "batch": result[0],
+        "channels": result[1],
+        "size": result[2:],
+        "dtype": at.config.inp_dtype,
+    }
+    made = definitions.scaling(by_channel=True, zero_points=zeros, raw=False, **options)
+    arrays = {"scale": _lanes(at, np.zeros(result[1], np.int64))}
+    return _layer(at, Channels.IMAGE, made, dict(zip(("data", "other"), names, strict=True)), arrays, prod(result))
 
 
 def _types(at: MachineNode) -> dict[str, Any]:
     return {"raw": False, "dtype": at.config.inp_dtype, "weight_dtype": at.config.wgt_dtype}
 
 
-def _layer(at: MachineNode, channels: Channels, made: Definition, weight: Array, zero: int, macs: int) -> NodeLayer:
-    axes = tuple(range(1, weight.ndim))
-    offset = -zero * weight.sum(axis=axes, dtype=np.int64)
-    factors = np.broadcast_to(np.asarray(at.multiplier, np.float64), offset.shape)
-    lanes = pack_scale(wrap32(at.constant(2) + offset), *scales_from_floats(factors)).view(np.int64)
+def _weighted(at: MachineNode, channels: Channels, made: Definition, weight: Array, zero: int, macs: int) -> NodeLayer:
+    """A layer with weights, whose bias holds the share of the input's zero point."""
+    offset = -zero * weight.sum(axis=tuple(range(1, weight.ndim)), dtype=np.int64)
+    arrays = {"weight": weight, "scale": _lanes(at, at.constant(2) + offset)}
+    return _layer(at, channels, made, {"data": at.node.inputs[0]}, arrays, macs)
+
+
+def _lanes(at: MachineNode, bias: Array) -> Array:
+    factors = np.broadcast_to(np.asarray(at.multiplier, np.float64), bias.shape)
+    return np.asarray(pack_scale(wrap32(bias), *scales_from_floats(factors)).view(np.int64))
+
+
+def _layer(
+    at: MachineNode,
+    channels: Channels,
+    made: Definition,
+    activations: Mapping[str, str],
+    arrays: Mapping[str, Array],
+    macs: int,
+) -> NodeLayer:
     options = at.options
-    results = int(options.get("zero_point", 0)), int(options.get("floor", -128)), int(options.get("ceiling", 127))
-    return NodeLayer(at=at, channels=channels, definition=made, weight=weight, lanes=lanes, results=results, macs=macs)
+    return NodeLayer(
+        at=at,
+        channels=channels,
+        definition=made,
+        activations=activations,
+        arrays=arrays,
+        results=(int(options.get("zero_point", 0)), int(options.get("floor", -128)), int(options.get("ceiling", 127))),
+        macs=macs,
+    )
 
 
 # --- programs -------------------------------------------------------------------------------------
@@ -166,11 +205,14 @@ class LayerCall:
 
     @cached_property
     def inputs(self) -> dict[str, tuple[str, PackedLayout | GatheredLayout]]:
-        """The activation, by the tensor of the program."""
-        value, at = self.layer.at.node.inputs[0], self.layer.at
-        plain = at.activation(value, self.layer.channels)
-        packed = (tensor for tensor in self.given.packing if _source(tensor).name == "data")
-        return {tensor.name: (value, input_layout(tensor, plain, self.exact)) for tensor in packed}
+        """The activations, by the tensors of the program."""
+        values = self.layer.activations
+        packed = [tensor for tensor in self.given.packing if _source(tensor).name in values]
+        return {tensor.name: self._input(values[_source(tensor).name], tensor) for tensor in packed}
+
+    def _input(self, value: str, packed: te.Tensor) -> tuple[str, PackedLayout | GatheredLayout]:
+        plain = self.layer.at.activation(value, self.layer.channels)
+        return value, input_layout(packed, plain, self.exact)
 
     @cached_property
     def constants(self) -> dict[str, Array]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from vdla.compiler.codegen.vdla import Link, PlacedProgram, compile_chain, join_programs, segments
+from vdla.compiler.codegen.vdla import AnyLink, Link, ProgramLink, compile_chain
 from vdla.compiler.ir import function_lines
 from vdla.compiler.operators.vdla.operator import Array, Operator, TemplateError
 from vdla.compiler.operators.vdla.roles import CONSTANTS, OUTPUT
@@ -52,7 +52,9 @@ class ChainStep:
     def lines(self) -> int:
         """The number of source lines of the operator."""
         operator = self.operator
-        return 1 if isinstance(operator, WrittenOperator) else len(function_lines(operator.function))
+        if isinstance(operator, WrittenOperator):
+            return len(operator.program.source_lines)
+        return len(function_lines(operator.function))
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,30 +99,8 @@ class Chain:
 
     @cached_property
     def program(self) -> Program:
-        """The compiled program; operators between two that authors wrote are compiled together."""
-        written = [isinstance(step.operator, WrittenOperator) for step in self.steps]
-        if not any(written):
-            return self._compiled(self.steps, self.outputs)
-        if self.joined:
-            rule = "tensors must be joined in chains without programs that an author wrote"
-            raise TemplateError(f"{self.name}: {rule}, got {next(iter(self.joined))}")
-        parts = [self._part(positions) for positions in segments(written)]
-        return join_programs(self.config, self.name, parts, self.outputs)
-
-    def _compiled(self, steps: Sequence[ChainStep], outputs: Sequence[str]) -> Program:
-        return compile_chain(self.config, self.name, [_link(step) for step in steps], outputs, self.joined)
-
-    def _part(self, positions: range) -> PlacedProgram:
-        """The program of some steps, whose results later ones read."""
-        steps = [self.steps[position] for position in positions]
-        operator = steps[0].operator
-        if isinstance(operator, WrittenOperator):
-            return PlacedProgram(operator.program, {name: steps[0].tensor(name) for name in operator.parameters})
-        later = {step.tensor(name) for step in self.steps[positions.stop :] for name in step.parameters}
-        results = [step.tensor(OUTPUT) for step in steps]
-        wanted = [name for name in results if name in later or name in self.outputs]
-        names = dict.fromkeys(step.tensor(name) for step in steps for name in step.parameters)
-        return PlacedProgram(self._compiled(steps, wanted), {name: name for name in names})
+        """The compiled program."""
+        return compile_chain(self.config, self.name, [_link(step) for step in self.steps], self.outputs, self.joined)
 
     @property
     def macs(self) -> int:
@@ -171,9 +151,10 @@ def _templated(step: ChainStep) -> Operator:
     return step.operator
 
 
-def _link(step: ChainStep) -> Link:
-    operator = _templated(step)
-    function = operator.function
+def _link(step: ChainStep) -> AnyLink:
+    tensors = {parameter: step.tensor(parameter) for parameter in step.parameters}
+    if isinstance(step.operator, WrittenOperator):
+        return ProgramLink(step.operator.program, tensors)
+    function = step.operator.function
     weights = tuple(name for name in CONSTANTS if name in function.params)
-    tensors = {parameter: step.tensor(parameter) for parameter in function.params}
-    return Link(function, tensors, weights, operator.dimensions)
+    return Link(function, tensors, weights, step.operator.dimensions)

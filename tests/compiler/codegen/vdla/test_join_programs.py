@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
 from helpers.small_programs import small_gemm
 
-from vdla.compiler.codegen.vdla import LoweringError, PlacedProgram, join_programs, segments
+from vdla.compiler.codegen.vdla import LoweringError, PlacedProgram, join_programs
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import UOPS, Program
@@ -78,12 +77,3 @@ def test_tables_lie_behind_one_another() -> None:
     uops = [i for i, tensor in enumerate(joined.tensors) if tensor.name == UOPS]
     loads = rows[(rows[:, COL["opcode"]] == Opcode.LOAD) & np.isin(joined.tensor_of, uops)][:, COL["dram"]]
     assert len(loads) >= 2 and sorted(loads) == loads.tolist() and loads[0] == 0 and loads[-1] > 0
-
-
-@pytest.mark.parametrize("kinds", [[], [True], [False], [False, False, True, True, False], [True, False, True]])
-def test_segments_cover_all_positions_once(kinds: list[bool]) -> None:
-    found = segments(kinds)
-    assert [at for part in found for at in part] == list(range(len(kinds)))
-    for part in found:
-        assert len(part) == 1 or not any(kinds[at] for at in part)
-    assert all(any(kinds[at] for at in (*one, *two)) for one, two in pairwise(found))

@@ -70,7 +70,7 @@ def test_a_chain_equals_the_programs_of_its_steps(seed: int) -> None:
 
 
 def test_a_chain_without_an_order_runs_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chain, "list_schedule", lambda config, parts: None)
+    monkeypatch.setattr(chain, "list_schedule", lambda config, parts, ahead: None)
     check(chain_case(TINY, 1))
 
 
@@ -204,7 +204,7 @@ def pair(*outputs: str, channels: int = 8) -> list[ChainStep]:
 @pytest.mark.parametrize("in_order", [False, True])
 def test_a_step_reads_the_results_of_two_as_one(in_order: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if in_order:
-        monkeypatch.setattr(chain, "list_schedule", lambda config, parts: None)
+        monkeypatch.setattr(chain, "list_schedule", lambda config, parts, ahead: None)
     found = Chain(TINY, "joined", pair("a", "b"), ("y",), {"ab": ("a", "b")})
     assert {t.name: t.role for t in found.program.tensors if t.name in ("a", "b", "ab", "y")} == {
         "ab": "scratch",

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gallery's extensions in compiled networks, each in a small network with what it is for.
+
+`applied`: extensions that run an operator of the compiled network, or move one to the machine;
+`wrong`: elements of its outputs that differ from those of the operators' definitions;
+`other_cycles`: networks whose programs take other cycles than the verdict says.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vdla.benchmarks.evaluate import examples
+from vdla.benchmarks.harness import Row, Section
+from vdla.compiler.extensions import extend
+from vdla.compiler.graph.passes import fuse_qdq
+from vdla.hardware.config import Config
+from vdla.networks.mobilenet import mobilenet_v3
+from vdla.networks.resnet import resnet18
+from vdla.networks.vision_transformer import vit_small
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.evaluate_nodes import evaluate_node
+from vdla.runtime.network.evaluator import evaluate
+from vdla.runtime.network.quantise import quantise
+from vdla.runtime.studies.compiled_verdict import CompiledVerdict, evaluate_network
+from vdla.simulator.timing import time_program
+from vdla.support.progress import Progress, steps
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+_PRESET = "pynq_z1"
+_SAMPLES = 2
+_RESIDUALS = partial(resnet18, image=32, width=16, blocks=(1, 1), classes=10)
+_SWISHES = partial(mobilenet_v3, image=32, depth=6, classes=10)
+_TOKENS = partial(vit_small, image=32, patch=16, width=64, depth=1, heads=2, classes=10)
+NETWORKS: Mapping[str, Callable[..., ModelProto]] = {
+    "depthwise": _SWISHES,
+    "hard_swish": _SWISHES,
+    "lut": _SWISHES,
+    "rms_norm": _TOKENS,
+    "softmax": _TOKENS,
+}
+"""The network of an extension, by the name of its page; that of others has residual blocks."""
+
+
+def networks(progress: Progress, seed: int, names: Iterable[str] = ()) -> Section:
+    """Each extension in its network: all of them, or those with these names."""
+    rows = list[Row]()
+    with tempfile.TemporaryDirectory(prefix="vdla-gallery-") as folder:
+        for name in steps(progress, list(names) or examples.pages()):
+            model = NETWORKS.get(name, _RESIDUALS)(seed=seed)
+            rows.append({"extension": name} | in_network(examples.write_file(name, Path(folder)), model, seed))
+    figures = {
+        "extensions": len(rows),
+        "applied": sum(row["applied"] for row in rows),
+        "wrong": sum(row["wrong"] for row in rows),
+        "other_cycles": sum(row["cycles"] != row["verdict"] for row in rows),
+    }
+    return Section(figures, rows)
+
+
+def in_network(source: Path, model: ModelProto, seed: int) -> Row:
+    """An extension in a network: the operators that it runs, or the first reason why none."""
+    samples = _samples(model, seed)
+    graph = fuse_qdq(quantise(model, calibration=samples[:1]).graph, partial(evaluate_node, prefer="numpy"))
+    plain = Config.preset(_PRESET)
+    verdict = evaluate_network(source, graph, plain)
+    with compile_network(graph, extend(plain, source)) as made:
+        cycles = sum(time_program(program).total_cycles for program in made.artifact.programs)
+        wrong = 0
+        for sample in samples:
+            wanted, got = evaluate(graph, sample, prefer="definition"), made.run(sample).outputs
+            wrong += sum(int(np.count_nonzero(got[name] != wanted[name])) for name in graph.outputs)
+    reason = "" if verdict.applies else _first_reason(verdict)
+    counts = {"applied": int(verdict.applies), "operators": len(verdict.used), "wrong": wrong}
+    return {"network": graph.name, **counts, "cycles": cycles, "verdict": verdict.after.cycles, "reason": reason}
+
+
+def _samples(model: ModelProto, seed: int) -> list[dict[str, Any]]:
+    """Normal data for the only input of a network."""
+    (kind,) = model.graph.input
+    shape = [size.dim_value for size in kind.type.tensor_type.shape.dim]
+    random = np.random.default_rng(seed)
+    return [{kind.name: random.standard_normal(shape).astype(np.float32)} for _ in range(_SAMPLES)]
+
+
+def _first_reason(verdict: CompiledVerdict) -> str:
+    return next((operator.reason for operator in verdict.operators if operator.reason), "no operator could use it")
