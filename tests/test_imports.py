@@ -288,10 +288,10 @@ ROOMS: dict[str, str] = {
         "verification.vivado benchmarks.harness verification runtime.diagnosis"
     ),
     "benchmarks.evaluate": (
-        "support hardware hardware.generate hardware.program hardware.fpga compiler.te "
-        "compiler.graph.passes compiler.extensions simulator.timing runtime.devices runtime.tune "
-        "verification.programs verification.coverage verification.generated_tests benchmarks.harness "
-        "runtime.studies runtime.network networks benchmarks"
+        "support hardware hardware.generate hardware.program hardware.fpga compiler.te compiler.graph.passes "
+        "compiler.extensions simulator.timing runtime.devices runtime.tune verification.programs "
+        "verification.coverage verification.generated_tests benchmarks.harness runtime.studies runtime.network "
+        "networks benchmarks"
     ),
     "commands.board": (
         "support hardware compiler.templates simulator runtime.devices runtime.network runtime.remote boards "
