@@ -161,7 +161,8 @@ ROOMS: dict[str, str] = {
         "compiler.operators.cpu compiler.operators.gpu compiler.graph compiler.graph.rules compiler.graph.machine "
         "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
         "compiler.graph.tflite simulator.stats simulator.verify simulator.timing simulator runtime.native "
-        "runtime.grid runtime.numpy_operators runtime.executor compiler.graph.accelerator compiler.graph.grid"
+        "runtime.grid runtime.numpy_operators runtime.executor compiler.graph.accelerator compiler.graph.grid "
+        "compiler.codegen.vdla"
     ),
     "runtime.tune": (
         "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te "

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vdla.compiler.codegen.vdla import LoweringError, lift
 from vdla.compiler.extensions import ExtensionError, LayerError, extension_of
 from vdla.compiler.graph import Array
 from vdla.compiler.graph.accelerator import CpuModel, NotAcceleratedError, OperatorCall, seconds_of
@@ -47,6 +48,7 @@ class PlugInChoice:
         declared = [extension_of(self.config, plug_in) for plug_in in self.config.extensions]
         self._authors = [extension for extension in declared if extension.program is not None]
         self._written: dict[Any, list[WrittenProgram]] = {}  # by layer
+        self._problems: dict[str, str] = {}  # of placing programs, by hash
         self._cycles: dict[Any, int] = {}
         self._checked: set[tuple[str, bool]] = set()
 
@@ -96,7 +98,22 @@ class PlugInChoice:
             decline(f"fit a program of an extension; {self._written[layer.key][0].reason}")
         for offer in offers:
             offer.require_result()
-        return offers
+        problems = [self._problem_of_placing(offer) for offer in offers]
+        if all(problems):
+            decline(f"have a program that can be placed among others, got {problems[0]}")
+        return [offer for offer, problem in zip(offers, problems, strict=True) if not problem]
+
+    def _problem_of_placing(self, offer: LayerCall) -> str:
+        """Why a chain cannot place the program of an offer, which is safe; empty if it can."""
+        self._cycles_of_layer(offer)
+        key = offer.program.hash
+        if key not in self._problems:
+            try:
+                lift(offer.program)
+                self._problems[key] = ""
+            except LoweringError as error:
+                self._problems[key] = str(error)
+        return self._problems[key]
 
     # --- costs
 

@@ -12,6 +12,7 @@ from vdla.compiler.codegen.vdla.dependences import Touch, UnitOp
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
 from vdla.compiler.codegen.vdla.fold_dma import fold_dma
 from vdla.compiler.codegen.vdla.join_programs import PlacedProgram, join_programs
+from vdla.compiler.codegen.vdla.lift import lift
 from vdla.compiler.codegen.vdla.macro_op import BuildError
 from vdla.compiler.codegen.vdla.program_tensors import AnyLink, Link, ProgramLink
 from vdla.compiler.codegen.vdla.tiles import LoweringError
@@ -40,4 +41,5 @@ __all__ = [
     "fold_compute",
     "fold_dma",
     "join_programs",
+    "lift",
 ]

@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vdla.compiler.codegen.vdla import LoweringError
 from vdla.compiler.extensions import ExtensionError, extend
 from vdla.hardware.config import Config
+from vdla.hardware.program import Program
 from vdla.networks.mobilenet import mobilenet_v1, mobilenet_v3
 from vdla.runtime.executor.model import Model
+from vdla.runtime.network import plug_in_choice
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.plug_in_choice import PlugInChoice
 
@@ -91,6 +94,22 @@ def test_a_program_that_computes_something_else_is_refused(tmp_path: Path) -> No
     )
     with pytest.raises(ExtensionError, match=rule):
         compiled(extend(Config.preset("pynq_z1"), source))
+
+
+@pytest.mark.slow
+def test_a_program_that_no_chain_can_place_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The template runs the layer; the reason is in the explanation."""
+
+    def refused(program: Program) -> None:
+        raise LoweringError(f"{program.name}: instruction 7 (DW): acc must index either a buffer or rows, got both")
+
+    monkeypatch.setattr(plug_in_choice, "lift", refused)
+    model = compiled(extend(Config.preset("pynq_z1"), DEPTHWISE))
+    assert extensions_of(model) == []
+    placed = [op for step in model.artifact.plan.steps for op in step.placement.operators]
+    reasons = {op.no_extension for op in placed if "relu1" in op.name or "depthwise" in op.name}
+    rule = "have a program that can be placed among others, got "
+    assert any(rule in reason and "instruction 7 (DW): acc must index" in reason for reason in reasons), reasons
 
 
 @pytest.mark.slow
