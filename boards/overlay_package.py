@@ -50,6 +50,21 @@ for it are compiled with `vdla compile --target {machine}` on a computer.
 """
 
 
+def check_packable(config: Config) -> None:
+    """BoardError unless a package can have a machine, and its name."""
+    if not (config.name.isascii() and config.name.isidentifier()) or config.name in _RESERVED:
+        raise BoardError(
+            f"board package: name of the machine must be letters, digits and underscores, and not "
+            f"{' or '.join(_RESERVED)}, got {config.name!r}; rename it in the file of --config"
+        )
+    parts = [part.name for part in (*config.extensions, config.stage) if part is not None]
+    if parts:
+        raise BoardError(
+            f"board package: machine must be without extensions, which the wheel for boards lacks, got "
+            f"{', '.join(parts)}; drive the board from a computer, with vdla run --device pynq"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class OverlayPackage:
     """A bitstream and its handoff file, checked, for a machine of a board.
@@ -67,12 +82,7 @@ class OverlayPackage:
     programs: bytes
 
     def __post_init__(self) -> None:
-        name = self.config.name
-        if not (name.isascii() and name.isidentifier()) or name in _RESERVED:
-            raise BoardError(
-                f"board package: name of the machine must be letters, digits and underscores, and not "
-                f"{' or '.join(_RESERVED)}, got {name!r}; rename it in the file of --config"
-            )
+        check_packable(self.config)
 
     @property
     def module(self) -> str:

@@ -246,7 +246,7 @@ def _initial_points(nest: BatchedNest, at: Points) -> Points:
     read = {e.name for store in nest.init for e in ir.find(store.value, ir.Var)}
     alike = all(extent == 1 for extent in first.shape[: len(nest.spatial)]) and read <= nest.place
     if nest.reduce and at.mask is EVERYWHERE and alike:
-        return replace(_first_along(nest, at), mask=np.asarray(first.any()))
+        return replace(_first_along(nest, at), mask=np.full((1,) * first.ndim, first.any()))
     return at.only(first)
 
 
@@ -261,7 +261,8 @@ def _combine_along(memory: InterpreterMemory, nest: BatchedNest, at: Points) -> 
     along = tuple(range(len(nest.spatial), len(shape)))
     total = memory.total(op, expr, at, shape, along, dtype)
     everywhere = at.mask is EVERYWHERE
-    mask = at.mask if everywhere else np.broadcast_to(at.mask, shape).any(axis=along, keepdims=True)
+    ones = np.ones((1,) * len(shape), np.bool_)  # of the rank of the total, also where no loop is spatial
+    mask = ones if everywhere else np.broadcast_to(at.mask, shape).any(axis=along, keepdims=True)
     here = _first_along(nest, replace(at, mask=np.asarray(mask)))
     old = memory.value(body.value.a, here)  # type: ignore[union-attr]
     memory.store(body.buffer, memory.places(body.indices, here), memory.combined(op, old, total, dtype), here)

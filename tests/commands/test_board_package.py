@@ -15,6 +15,7 @@ from vdla.boards.board import load_board
 from vdla.boards.overlay_files import write_overlay
 from vdla.cli import main
 from vdla.commands.board.package_examples import package_examples
+from vdla.compiler.extensions import extend
 from vdla.hardware.config import Config
 from vdla.runtime.devices import open_device
 from vdla.runtime.devices.run import run
@@ -78,4 +79,17 @@ def test_wrong_files_cost_nothing(tmp_path: Path, capsys: Capture) -> None:
     handoff = path.with_suffix(".hwh")
     text = "machine must be one of zcu104, got pynq_z2; give --config for another"
     assert capsys.readouterr().err == f"vdla: {handoff}: {text}\n"
+    assert not (tmp_path / "dist").exists()
+
+
+def test_a_machine_with_extensions_is_refused(tmp_path: Path, capsys: Capture) -> None:
+    extension = Path(__file__).parents[2] / "examples" / "depthwise" / "depthwise.py"
+    machine = extend(Z2.config(), extension)
+    path = write_overlay(Z2, machine, tmp_path)
+    words = ["board", "package", "pynq_z2", "--extension", str(extension), "--bitstream", str(path)]
+    assert main([*words, "--preset", "pynq_z2", "-o", str(tmp_path / "dist")]) == 2
+    assert capsys.readouterr().err == (
+        "vdla: board package: machine must be without extensions, which the wheel for boards lacks, got dw, dw_taps, dw_clear; "
+        "drive the board from a computer, with vdla run --device pynq\n"
+    )
     assert not (tmp_path / "dist").exists()

@@ -12,12 +12,14 @@ import numpy as np
 import onnx
 import pytest
 from helpers.open_network import open_network
+from helpers.small_programs import small_gemm
 from PIL import Image
 
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, OK
 from vdla.commands.console import output
 from vdla.commands.placement_tables import milliseconds
+from vdla.hardware.config import Config
 from vdla.runtime.executor.model import Model
 
 Capture = pytest.CaptureFixture[str]
@@ -220,6 +222,7 @@ def test_images_need_pillow(model: str, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_options_of_images_are_refused_for_programs(tmp_path: Path, capsys: Capture) -> None:
+    small_gemm(Config.preset("tiny"))[0].save(tmp_path / "c.vdla")
     message = refused(capsys, "run", str(tmp_path / "c.vdla"), "--image", "cat.png")
     assert message == "run: --image must be left out for a program, got cat.png"
 

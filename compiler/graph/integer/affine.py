@@ -128,18 +128,32 @@ def bias(graph: Graph, name: str, scale: Float32, outputs: int) -> npt.NDArray[n
 
     Another scale, or a float bias, is quantised as QuantizeLinear does.
     """
+    values, exact = _bias(graph, name, scale, outputs)
+    return quantise_bias(values, scale) if exact is None else exact
+
+
+def bias_error(graph: Graph, name: str, scale: Float32, outputs: int) -> float:
+    """How far a constant bias is from what `bias` makes of it, in real numbers."""
+    values, exact = _bias(graph, name, scale, outputs)
+    if exact is not None:
+        return 0.0
+    return float(np.abs(values - quantise_bias(values, scale) * scale.astype(np.float64)).max(initial=0.0))
+
+
+def _bias(graph: Graph, name: str, scale: Float32, outputs: int) -> tuple[Array, npt.NDArray[np.int32] | None]:
+    """A constant bias in real numbers, and its integers if they are of the scale."""
     if not name:
-        return np.zeros(outputs, np.int32)
+        return np.zeros(outputs, np.float32), np.zeros(outputs, np.int32)
     node = graph.producers.get(name)
     if node is None or node.op != "DequantizeLinear":
-        return quantise_bias(_vector(graph.constant(name), name, outputs), scale)
+        return _vector(graph.constant(name), name, outputs), None
     values, quantisation = graph.constant(node.inputs[0]), parameters(graph, node)
     if values is None or quantisation is None:
         decline(f"have a constant bias, got {name}")
     flat = _vector(values, name, outputs).astype(np.int64)
-    if values.dtype == np.int32 and not quantisation.zero_point.any() and bool((quantisation.scale == scale).all()):
-        return flat.astype(np.int32)
-    return quantise_bias(((flat - quantisation.zero_point) * quantisation.scale).astype(np.float32), scale)
+    real = ((flat - quantisation.zero_point) * quantisation.scale).astype(np.float32)
+    of_sums = not quantisation.zero_point.any() and bool((quantisation.scale == scale).all())
+    return real, flat.astype(np.int32) if values.dtype == np.int32 and of_sums else None
 
 
 def _vector(values: Array | None, name: str, outputs: int) -> Array:

@@ -15,6 +15,7 @@ from vdla.compiler.graph.integer.affine import (
     QuantisedWeight,
     activation,
     bias,
+    bias_error,
     decline,
     multipliers,
     weight,
@@ -169,8 +170,10 @@ def _with_constants(
     attributes: dict[str, Any],
 ) -> Replacement:
     graph = result.graph
-    added = bias(graph, bias_name, sums, len(sums))
     channel = 1 if op == "vdla.QConvTranspose" else 0
+    finer = _for_bias(result, factors, sums, bias_name)
+    factors, sums = replace(factors, values=factors.values * np.int16(finer)), sums / np.float32(finer)
+    added = bias(graph, bias_name, sums, len(sums))
     _check_sums(_greatest(factors.values, added, attributes["x_zero_point"], channel))
     places, parts = in_int8(factors.values, 1 - channel, attributes.get("group", 1))
     x, extra = (x, Replacement()) if places is None else _gathered(result, x, places, 1 if op != "vdla.QDense" else -1)
@@ -181,6 +184,27 @@ def _with_constants(
     types = {name: TensorType(value.dtype.name, value.shape) for name, value in values.items()}
     made = Replacement(extra.nodes, {**extra.constants, **values}, {**extra.types, **types})
     return result.becomes(op, (x, *values), {**attributes, **multipliers(result.from_scale(sums))}, (node,), made)
+
+
+_BIAS_ERROR = 1 / 256
+"""Of a step of the result; how far its bias may be."""
+
+
+def _for_bias(result: QuantisedResult, factors: QuantisedWeight, sums: Float32, name: str) -> int:
+    """The power of two by which weights are multiplied, so that their sums have steps fine enough
+    for the bias; 1 for weights that fill 8 bits.
+
+    Weights of few bits have coarse sums, to whose steps a bias of another scale would be rounded.
+    """
+    room = 127 // max(1, int(np.abs(factors.values).max(initial=1)))
+    finer = 1
+    while 2 * finer <= room and _error(result, sums, name, finer) > _BIAS_ERROR:
+        finer *= 2
+    return finer
+
+
+def _error(result: QuantisedResult, sums: Float32, name: str, finer: int) -> float:
+    return bias_error(result.graph, name, sums / np.float32(finer), len(sums)) / float(result.scale)
 
 
 def in_int8(

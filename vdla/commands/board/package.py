@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vdla.commands import OK
 from vdla.commands.console import output, progress
-from vdla.commands.machine_options import read_config
+from vdla.commands.machine_options import add_extension_argument, read_config, with_extensions
 from vdla.commands.options import add_options
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--config FILE": "another machine, like vdla config NAME --json",
     }
     add_options(parser.add_mutually_exclusive_group(), machine)
+    add_extension_argument(parser, "an instruction of the machine")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -62,7 +63,7 @@ def _package(arguments: argparse.Namespace, board: Board) -> OverlayPackage:
     """The package, after all checks; what is cheap to check comes first."""
     from vdla.boards.handoff_check import check_bitstream, check_handoff, machine_of, read_bitstream
     from vdla.boards.handoff_file import HandoffFile
-    from vdla.boards.overlay_package import OverlayPackage
+    from vdla.boards.overlay_package import OverlayPackage, check_packable
     from vdla.commands.board.package_examples import package_examples
     from vdla.runtime.diagnosis.check_programs import simulated_programs
     from vdla.runtime.diagnosis.known_program import known_bytes
@@ -74,6 +75,8 @@ def _package(arguments: argparse.Namespace, board: Board) -> OverlayPackage:
         config = board.check_config(read_config(arguments.config))
     else:
         config = board.config(arguments.preset) if arguments.preset else machine_of(handoff, board)
+    config = with_extensions(config, arguments.extension)
+    check_packable(config)
     check_handoff(handoff, board, config, arguments.accept_build)
     check_bitstream(bitstream, bit, handoff, board)
     with progress("notebooks") as show:
