@@ -116,8 +116,8 @@ def test_an_unknown_part_is_refused():
     with pytest.raises(SubjectError) as failure:
         run(subjects=["mismatch"])
     assert str(failure.value) == (
-        "bench evaluate: part must be one of programs, mutants, faults, mismatches, examples, got mismatch "
-        "(did you mean mismatches?)"
+        "bench evaluate: part must be one of programs, mutants, faults, mismatches, examples, networks, got "
+        "mismatch (did you mean mismatches?)"
     )
 
 
