@@ -12,9 +12,9 @@ from vdla.simulator.timing import time_program
 from vdla.simulator.verify import verify
 from vdla.verification.programs.extreme_programs import extreme_programs
 from vdla.verification.programs.random_machines import MACHINES
-from vdla.verification.rtl_mutants import machines as mutated
+from vdla.verification.rtl_mutants.machines import mutated_machines
 
-ALL = (*MACHINES, *mutated.MACHINES[1:])
+ALL = (*MACHINES, *mutated_machines()[1:])
 TINY = Config.preset("tiny")
 
 
