@@ -198,7 +198,7 @@ def judged(operator: Operator, program: Program, seed: int) -> str:
 def _agrees(program: Program, other: Program, seed: int) -> bool:
     """Whether two programs give the same results for random data."""
     arrays = random_arrays(program, seed)
-    one, two = (simulate(each_program, arrays).outputs for each_program in (program, other))
+    one, two = (simulate(version, arrays).outputs for version in (program, other))
     return all(np.array_equal(one[name], two[name]) for name in one)
 
 

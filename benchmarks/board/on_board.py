@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The wheel for boards under Pythons of boards: self-test, networks, memory and time of loading.
 
-Each Python runs the wheel's commands beside NumPy alone; its device is the simulator, shared as
-`pynq://` over HTTP. Without an emulator or Python 3.10 only the Pythons that are here count.
+Each Python runs the wheel's commands; its device is the simulator, shared as `pynq://` over HTTP.
+Without an emulator or Python 3.10 fewer Pythons count: three are `on_board_pythons` with all.
 """
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ def _of_all(figures: Mapping[str, Any]) -> Row:
 
     native = {name: value for name, value in figures.items() if not name.startswith(_EMULATED)}
     return {
+        "on_board_pythons": len(values("network_equal")),
         "on_board_tests_failed": sum(values("tests_failed")),
         "on_board_equal": min(values("network_equal")),
         "on_board_peak_mib": max(value for name, value in native.items() if name.endswith("peak_mib")),

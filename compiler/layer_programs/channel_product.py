@@ -12,6 +12,7 @@ from typing import Any
 
 from vdla.compiler import te
 from vdla.compiler.extensions import LayerError
+from vdla.compiler.ir import limits
 from vdla.compiler.layer_programs.layer_program import LayerProgram, ProgramBuilder
 from vdla.compiler.operators.definitions import Definition
 from vdla.hardware.config import Config
@@ -25,8 +26,12 @@ def channel_product(layer: Definition, config: Config) -> LayerProgram:
     """The program of a `scaling` by channel of images.
 
     Raises:
-        LayerError: the layer is another one, or its factors do not fit.
+        LayerError: the layer is another one, its factors do not fit, or entries of the input buffer
+            are not those of the accumulator.
     """
+    if config.block_in != config.block_out:
+        rule = "block_in must be block_out, since entries of both buffers hold the same channels"
+        raise LayerError(f"{rule}, got {config.block_in} and {config.block_out}")
     types = {"dtype": config.inp_dtype, "raw": False}
     layer.require("scaling", by_channel=True, batch=config.batch, **types)
     return _ChannelProduct(layer, config).program()
@@ -124,8 +129,9 @@ class _ChannelProduct:
             "acc1": 1,
         }
         copy = Vector(VectorOp.MOV, source=Source.INP, src=base, src0=count, src1=1, init=1, **steps)
-        limits: dict[str, Any] = {"clip_lo": -128, "clip_hi": 127}
-        sent: dict[str, Any] = {"emit": Emit.REQUANT, "out": base, "scl": number % 2 * self.scales, "scl0": 1, **limits}
+        least, most = limits(self.config.inp_dtype)
+        sent: dict[str, Any] = {"emit": Emit.REQUANT, "out": base, "scl": number % 2 * self.scales, "scl0": 1}
+        sent |= {"clip_lo": least, "clip_hi": most}
         product = Vector(VectorOp.MUL, src=self.factors + block, src0=1, **steps, **sent)
         before, later = ["store"] * (number >= 2), ["load"] * (number + 2 < len(self.strips))
         computed = [copy, *self._centred(0, steps), product]

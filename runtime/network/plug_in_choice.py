@@ -92,10 +92,14 @@ class PlugInChoice:
             for extension, written in pairs
             for given in written.programs
         ]
+        reason = self._written[layer.key][0].reason
         if layer.definition.name == "scaling":
-            offers.append(_channel_product(layer))
+            try:
+                offers.append(_channel_product(layer))
+            except LayerError as error:
+                reason = str(error)
         if not offers:
-            decline(f"fit a program of an extension; {self._written[layer.key][0].reason}")
+            decline(f"fit a program of an extension; {reason}")
         for offer in offers:
             offer.require_result()
         problems = [self._problem_of_placing(offer) for offer in offers]
@@ -204,13 +208,8 @@ class PlugInChoice:
 
 
 def _channel_product(layer: NodeLayer) -> LayerCall:
-    """The toolkit's program of a product with a factor for each channel.
-
-    Raises:
-        NotAcceleratedError: it does not fit.
+    """The toolkit's program of a product with a factor for each channel; LayerError where it does
+    not fit.
     """
-    try:
-        given = channel_product(layer.definition, layer.at.config)
-    except LayerError as error:
-        decline(str(error))
+    given = channel_product(layer.definition, layer.at.config)
     return LayerCall(layer, given, label="product by channel", extensions=(), place="")

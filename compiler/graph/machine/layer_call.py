@@ -76,7 +76,9 @@ def layer_of(at: MachineNode) -> NodeLayer:
         return _dense(at)
     if at.node.op == "vdla.QMul":
         return _scaling(at)
-    decline(f"be a convolution or a product with constant weights, got {at.node.op.removeprefix('vdla.')}")
+    decline(
+        f"be a convolution, a product with constant weights, or one by channel, got {at.node.op.removeprefix('vdla.')}"
+    )
 
 
 def _convolution(at: MachineNode) -> NodeLayer:

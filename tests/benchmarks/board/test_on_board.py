@@ -28,6 +28,7 @@ def test_what_fails_is_counted(monkeypatch):
     figures |= {"a_peak_mib": 90.0, "b_peak_mib": 80.0, "a_trusted_share": 0.1, "b_trusted_share": 0.2}
     figures |= {"cortex-a9_peak_mib": 300.0, "a_trusted_peak_mib": 50.0}
     assert part._of_all(figures) == {
+        "on_board_pythons": 2,
         "on_board_tests_failed": 2,
         "on_board_equal": 0,
         "on_board_peak_mib": 90.0,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers.hand_programs import DATA, PIPELINE, PRODUCT, RESULT, SCALE, TINY, UOPS, WEIGHT, changed, messages, program
 
+from vdla.compiler.templates import dense
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Emit, Load, MicroOp, Operand, Vector, VectorOp
 from vdla.hardware.program import Program
@@ -42,6 +43,16 @@ def test_verify_refuses_a_program_for_another_machine():
 def test_queue_depths_dram_and_clock_do_not_matter():
     other = replace(TINY, name="other", command_depth=64, token_depth=32, dram=Config().dram, clock_mhz=7)
     assert verify(program(*PIPELINE), other).ok
+
+
+def test_invalid_words_of_a_long_program_are_named_by_their_places():
+    """Words are checked in blocks."""
+    long = dense(TINY, rows=128, in_features=256, out_features=128).program
+    words, places = long.words.copy(), (0, 1023, 1024, 3000, len(long) - 1)
+    words[list(places), 0] &= 0xF8
+    verdict = verify(replace(long, words=words, tensor_of=np.full(len(long), -1, np.int32)))
+    assert [finding.instructions for finding in verdict.findings] == [(place,) for place in places]
+    assert all(f"instruction {place}: opcode must be" in str(verdict) for place in places)
 
 
 def test_every_invalid_word_is_named():

@@ -69,8 +69,8 @@ def _package(arguments: argparse.Namespace, board: Board) -> OverlayPackage:
     from vdla.runtime.diagnosis.known_program import known_bytes
 
     bitstream: Path = arguments.bitstream
-    handoff = HandoffFile(arguments.hwh or bitstream.with_suffix(".hwh"))
     bit, content = read_bitstream(bitstream)
+    handoff = HandoffFile(arguments.hwh or bitstream.with_suffix(".hwh"))
     if arguments.config:
         config = board.check_config(read_config(arguments.config))
     else:

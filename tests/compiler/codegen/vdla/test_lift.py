@@ -14,7 +14,7 @@ from helpers.small_programs import small_gemm
 from vdla.compiler.codegen.vdla import LoweringError, ProgramLink, chain, compile_chain
 from vdla.compiler.codegen.vdla.lift import lift, lift_tiles
 from vdla.compiler.codegen.vdla.merge_loads import merge_loads
-from vdla.compiler.extensions import extend
+from vdla.compiler.extensions import LayerError, extend
 from vdla.compiler.layer_programs import channel_product
 from vdla.compiler.layer_programs.through_stage import table_program
 from vdla.compiler.operators.definitions import scaling
@@ -62,6 +62,27 @@ def product(config: Config, channels: int, size: int, zeros: tuple[int, int]) ->
     )
     scale = pack_scale(np.zeros(channels, np.int64), *scales_from_floats(np.full(channels, 1 / 512))).view(np.int64)
     return channel_product(layer, config), {"data": data, "other": other, "scale": scale}
+
+
+def test_a_product_by_channel_needs_equal_blocks() -> None:
+    config = replace(Config.preset("tiny"), block_in=16, wgt_kib=4)
+    rule = "block_in must be block_out, since entries of both buffers hold the same channels, got 16 and 4"
+    with pytest.raises(LayerError, match=f"^{rule}$"):
+        product(config, 20, 5, (0, 0))
+
+
+@pytest.mark.parametrize(("channels", "size"), [(3, 17), (5, 1), (20, 9)])
+def test_a_product_by_channel_of_narrow_inputs_is_clipped(channels: int, size: int) -> None:
+    config = Config.preset("int4")
+    layer = scaling(batch=1, channels=channels, size=(size, size), by_channel=True, raw=False, dtype=config.inp_dtype)
+    random = np.random.default_rng(channels)
+    data, other = (random.integers(-8, 8, (1, channels, *shape)).astype(np.int8) for shape in ((size, size), (1, 1)))
+    scale = pack_scale(np.zeros(channels, np.int64), *scales_from_floats(np.full(channels, 1 / 4))).view(np.int64)
+    given = channel_product(layer, config)
+    run = simulate(given.program, given.pack({"data": data, "other": other, "scale": scale}))
+    exact = np.moveaxis(data.astype(int) * other.astype(int), 1, -1)
+    wanted = requantise(exact, scale.view(np.uint64), 0, -8, 7, 4)
+    np.testing.assert_array_equal(given.unpack(run.outputs), np.moveaxis(wanted, -1, 1))
 
 
 @pytest.mark.parametrize(("channels", "size", "zeros"), [(20, 5, (-128, -128)), (40, 9, (3, 0)), (64, 24, (0, -7))])
