@@ -3,7 +3,7 @@
 # make check   what takes less than a minute: style, types, the rules on imports, names and pages
 # make test    install with the development tools and run the tests
 # make test-long  what takes too long for every day: equality, planted defects, further seeds
-# make test-all   both in one run, as CI has them
+# make test-all   both in one run, as CI has them; CHECKED=1 leaves out what make check has run
 # make test-numpy1  the tests that numpy 1.26 could break, in an environment of its own
 # make test-board   virtual boards through the unmodified client of PYNQ, in the same environment
 # make lint    the SystemVerilog in two front ends
@@ -88,7 +88,7 @@ test-long: $(DEV)
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) --long -m long
 
 test-all: $(DEV)
-	@$(BIN)/python -m pytest $(PYTEST_ARGS) --long
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) --long $(if $(CHECKED),$(CHECKS:%=--deselect=%))
 
 numpy1: $(NUMPY1)/.installed
 

@@ -170,7 +170,7 @@ class Config:
         """The fields alone: hashes of strings differ from process to process."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
-    @property
+    @cached_property
     def plain(self) -> Config:
         """The machine without its extensions."""
         return replace(self, extensions=(), stage=None) if self.extensions or self.stage else self

@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from os import PathLike
 from pathlib import Path
@@ -259,15 +260,24 @@ def _units(config: Config, name: str) -> Iterator[ExtensionUnit]:
     """The loaded declarations that a machine can have, of those with a part of this name."""
     for declare in loaded():
         owner = getattr(declare, "__self__", None)
-        if not isinstance(owner, LoadedExtension):
-            continue
-        try:
-            unit = owner.unit(config.plain)
-            if any(part is not None and part.name == name for part in (*unit.instructions, unit.stage)):
-                unit.plug_ins(config.plain)
-                yield unit
-        except ExtensionError:  # another extension, which this machine cannot have
-            continue
+        unit = _fitting_unit(owner, config.plain) if isinstance(owner, LoadedExtension) else None
+        if unit is not None and any(
+            part is not None and part.name == name for part in (*unit.instructions, unit.stage)
+        ):
+            yield unit
+
+
+@lru_cache(maxsize=256)
+def _fitting_unit(extension: LoadedExtension, config: Config) -> ExtensionUnit | None:
+    """The declaration for a plain machine, None if the machine cannot have it. Networks ask again
+    for each of their layers.
+    """
+    try:
+        unit = extension.unit(config)
+        unit.plug_ins(config)
+    except ExtensionError:
+        return None
+    return unit
 
 
 def _not_loaded(part: PlugIn | PlugInStage) -> ExtensionError:

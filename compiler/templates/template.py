@@ -116,7 +116,6 @@ class Template(ABC):
         return Operator(
             name=self.name,
             config=self.config,
-            function=mapped.function,
             mapped=mapped,
             macs=self.macs,
             pack=self.pack,

@@ -194,7 +194,7 @@ Layout = TypeVar("Layout", bound=InputLayout)
 
 def _blocked(operator: Operator, parameter: str, layout: Layout) -> Layout:
     """The layout in the blocks of a parameter of the operator's function."""
-    dims = operator.function.buffers[parameter].dims
+    dims = operator.shapes[parameter]
     blocked = replace(layout, block=dims[-1]) if isinstance(layout, PackedLayout) else layout
     if operator.layouts[parameter].gaps or prod(blocked.packed_shape) != prod(dims):
         decline(f"have channels that fill their blocks without gaps, got {list(dims)} for {list(layout.shape)}")

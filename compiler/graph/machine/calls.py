@@ -140,12 +140,10 @@ def looked_up(call: OperatorCall, table: Array) -> OperatorCall | None:
         combined = operator.origin.template(operator.config, **{**operator.origin.options, "table": True})
     except TemplateError:
         return None
-    if combined.layouts != operator.layouts or call.constants.keys() - combined.function.buffers.keys():
+    shapes = combined.shapes
+    if combined.layouts != operator.layouts or operator.shapes.items() - shapes.items():
         return None
-    buffers = combined.function.buffers
-    if any(buffers[name].dims != buffer.dims for name, buffer in operator.function.buffers.items()):
-        return None
-    constants = {**call.constants, TABLE: table.reshape(buffers[TABLE].dims)}
+    constants = {**call.constants, TABLE: table.reshape(shapes[TABLE])}
     return replace(call, operator=combined, constants=constants)
 
 

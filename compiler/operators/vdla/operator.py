@@ -94,7 +94,7 @@ class Operator:
 
     name: str
     config: Config
-    function: ir.Function
+    mapped: Any
     macs: int
     pack: Callable[..., dict[str, Array]]
     pack_inputs: Callable[..., dict[str, Array]]
@@ -107,12 +107,22 @@ class Operator:
     with_tiles: Callable[[Tiling], Operator]
     description: str = ""
     origin: OperatorOrigin | None = None
-    mapped: Any = None
 
     def __repr__(self) -> str:
         return f"<Operator {self.name} for {self.config.name}: {self.description}>"
 
     _repr_html_ = shown_by("programs", "operator_html")
+
+    @property
+    def function(self) -> ir.Function:
+        """The scheduled function; the schedule is made when it is needed."""
+        function: ir.Function = self.mapped.function
+        return function
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The packed shapes of the function's parameters, known before it is scheduled."""
+        return {tensor.name: tensor.shape for tensor in self.mapped.untiled.tensors}
 
     @property
     def dimensions(self) -> dict[str, str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +23,24 @@ from vdla.runtime.network.quantise import quantise
 LUT = Path(__file__).parents[3] / "examples" / "look_up_table" / "lut.py"
 
 
-def compiled(
-    name: str, config: Config, **options: Any
-) -> tuple[Any, dict[str, Graph], dict[str, np.ndarray[Any, Any]]]:
-    """The small variant of a network for a machine, its graphs by pass, an input."""
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+@cache
+def quantised_network(name: str) -> tuple[Graph, Arrays]:
+    """The small variant of a network, quantised, and an input."""
     subject = NETWORKS[name]
     model = subject.build(**subject.small)
     data = [subject.inputs(model, seed=seed) for seed in range(3)]
-    quantised = quantise(model, calibration=data[1:], method="minmax").graph
+    return quantise(model, calibration=data[1:], method="minmax").graph, data[0]
+
+
+def compiled(name: str, config: Config, **options: Any) -> tuple[Any, dict[str, Graph], Arrays]:
+    """The small variant of a network for a machine, its graphs by pass, an input."""
+    quantised, inputs = quantised_network(name)
     graphs: dict[str, Graph] = {}
     made = compile_network(quantised, config, observe=lambda name, _, after: graphs.update({name: after}), **options)
-    return made, graphs, data[0]
+    return made, graphs, inputs
 
 
 @pytest.mark.slow
