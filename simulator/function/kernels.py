@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Emit, Operand, Source, VectorOp
-from vdla.simulator.support.jit import Int, entry_point, helper
+from vdla.simulator.function.vnni import LANES, load16, multiply_add16, requantise16, splat16, store16, widen16
+from vdla.simulator.support.jit import Int, entry_point, helper, inline_helper
 from vdla.support.arrays import Bytes, Ints
 
 Elements = NDArray[np.int8]
@@ -83,6 +84,23 @@ def send(row: Ints, sums: Sums, scales: Ints, index: Int, out: Bytes, raw: Sums,
         _requantise(row, sums, scales, out[index], bits)
 
 
+@inline_helper
+def sends_bytes(row: Ints, bits: Int, lanes: Int) -> bool:
+    """Whether results are bytes and scales fill vectors: `send_bytes` writes them."""
+    return bool(row[EMIT] != EMIT_NONE and row[EMIT] != _EMIT_RAW and bits == 8 and lanes % LANES == 0)
+
+
+@inline_helper
+def send_bytes(
+    row: Ints, sums: Sums, at: Int, scales: Ints, scale: Int, out: Bytes, index: Int, width: Int, lanes: Int
+) -> None:
+    """As `send`, on flat arrays, a vector at a time."""
+    for part in range(0, width, LANES):
+        entry = load16(sums, at + part)
+        place = index * width + part
+        requantise16(entry, scales, scale + part % lanes, row[_ZERO], row[_LOW], row[_HIGH], out, place)
+
+
 @entry_point
 def gemm(
     row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: Int
@@ -131,21 +149,54 @@ def vector(
     """
     x = np.empty(acc.shape[1], np.int32)
     b = np.empty(acc.shape[1], np.int32)
+    width, lanes = acc.shape[1], wgt.shape[1]
+    flat_acc, flat_inp, flat_wgt, flat_scl, flat_out = (
+        acc.reshape(-1),
+        inp.reshape(-1),
+        wgt.reshape(-1),
+        scl.reshape(-1),
+        out.reshape(-1),
+    )
+    products = row[_OP] == _MAC and row[_SOURCE] == _FROM_INP and row[_OPERAND] != _BY_SRC and lanes % LANES == 0
+    whole = sends_bytes(row, bits, lanes)
     for i in range(row[LOOP0]):
         for j in range(row[LOOP1]):
             off_acc = i * row[ACC0] + j * row[ACC1]
             src = row[SRC] + i * row[SRC0] + j * row[SRC1]
             weight = row[WGT] + i * row[WGT0] + j * row[WGT1]
-            scale = scl[row[SCL] + i * row[SCL0] + j * row[SCL1]]
+            scale = row[SCL] + i * row[SCL0] + j * row[SCL1]
             for u in range(len(uops)):
                 a = off_acc + uops[u, U_ACC]
-                _operands(row, inp, wgt, acc, src + uops[u, U_SRC], weight + uops[u, U_WGT], x, b)
-                if row[INIT] != 0 and uops[u, U_FIRST] != 0:
-                    _begin(row[_OP], acc[row[ACC] + a], x, b)
+                at, s, w = row[ACC] + a, src + uops[u, U_SRC], weight + uops[u, U_WGT]
+                begins = row[INIT] != 0 and uops[u, U_FIRST] != 0
+                if products:
+                    _add_products(
+                        row, flat_acc, at * width, flat_inp, s * width, flat_wgt, w * lanes, begins, width, lanes
+                    )
                 else:
-                    _apply(row[_OP], acc[row[ACC] + a], x, b)
+                    _operands(row, inp, wgt, acc, s, w, x, b)
+                    if begins:
+                        _begin(row[_OP], acc[at], x, b)
+                    else:
+                        _apply(row[_OP], acc[at], x, b)
                 if row[EMIT] != EMIT_NONE and uops[u, U_LAST] != 0:
-                    send(row, acc[row[ACC] + a], scale, row[OUT] + a, out, raw, bits)
+                    if whole:
+                        send_bytes(
+                            row, flat_acc, at * width, flat_scl, scale * lanes, flat_out, row[OUT] + a, width, lanes
+                        )
+                    else:
+                        send(row, acc[at], scl[scale], row[OUT] + a, out, raw, bits)
+
+
+@inline_helper
+def _add_products(
+    row: Ints, sums: Sums, at: Int, x: Elements, s: Int, wgt: Elements, w: Int, begins: bool, width: Int, lanes: Int
+) -> None:
+    """MAC of an entry with inputs times weights or an immediate, as of depthwise convolutions."""
+    for part in range(0, width, LANES):
+        total = splat16(0) if begins else load16(sums, at + part)
+        factors = widen16(wgt, w + part % lanes) if row[_OPERAND] == _BY_WGT else splat16(row[_IMM])
+        store16(sums, at + part, multiply_add16(total, widen16(x, s + part), factors))
 
 
 @helper

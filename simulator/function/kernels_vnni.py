@@ -38,6 +38,8 @@ from vdla.simulator.function.kernels import (
     Elements,
     Sums,
     send,
+    send_bytes,
+    sends_bytes,
 )
 from vdla.simulator.function.vnni import LANES, add16, broadcast16, dot16, load16, splat16, store16
 from vdla.simulator.support.jit import Int, entry_point, helper, inline_helper
@@ -123,7 +125,9 @@ def gemm(
     """
     runs = _runs(row, uops)
     block = _POSITIONS if _independent(row, uops, runs) else 1
-    width = sizes[0] * sizes[1] * LANES
+    lanes = sizes[1] * LANES
+    width = sizes[0] * lanes
+    whole, flat_scl, flat_out = sends_bytes(row, sizes[3], lanes), scl.reshape(-1), out.reshape(-1)
     for i in range(row[LOOP0]):
         j = np.int64(0)
         while j < row[LOOP1]:
@@ -140,9 +144,12 @@ def gemm(
                 if row[EMIT] != EMIT_NONE and uops[end - 1, U_LAST] != 0:
                     for k in range(j, j + n):
                         off = i * row[ACC0] + k * row[ACC1] + uops[u, U_ACC]
-                        scale = scl[row[SCL] + i * row[SCL0] + k * row[SCL1]]
+                        scale = row[SCL] + i * row[SCL0] + k * row[SCL1]
                         first = (row[ACC] + off) * width
-                        send(row, acc[first : first + width], scale, row[OUT] + off, out, raw, sizes[3])
+                        if whole:
+                            send_bytes(row, acc, first, flat_scl, scale * lanes, flat_out, row[OUT] + off, width, lanes)
+                        else:
+                            send(row, acc[first : first + width], scl[scale], row[OUT] + off, out, raw, sizes[3])
             j += n
 
 

@@ -120,6 +120,69 @@ def add16(typing: Value, a: Value, b: Value) -> Value:
 
 
 @_operation
+def requantise16(
+    typing: Value, sums: Value, scales: Value, index: Value, zero: Value, low: Value, high: Value, out: Value,
+    place: Value,
+) -> Value:  # fmt: skip
+    """Write the sums, requantised with sixteen packed scales from an index on, as bytes; on any
+    processor. They are rounded half to even, as `fixed_point` says.
+    """
+
+    def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
+        sums, scales, index, zero, low, high, out, place = args
+        kinds = signature.args
+        wide, narrow = ir.VectorType(ir.IntType(64), LANES), ir.VectorType(ir.IntType(8), LANES)
+
+        def const(value: int) -> Value:
+            return ir.Constant(wide, [value] * LANES)
+
+        def lanes(value: Value) -> Value:
+            return _splat(builder, value, wide)
+
+        source = context.make_array(kinds[1])(context, builder, scales)
+        packed = builder.load(
+            builder.bitcast(builder.gep(source.data, [index]), ir.PointerType(wide)), align=8, typ=wide
+        )
+        biased = builder.sext(builder.add(sums, builder.trunc(packed, _VECTOR)), wide)
+        value = builder.mul(biased, builder.and_(builder.lshr(packed, const(32)), const(0xFFFFFF)))
+        shift = builder.and_(builder.lshr(packed, const(56)), const(63))
+        odd = builder.and_(builder.ashr(value, shift), const(1))
+        half = builder.add(builder.sub(builder.lshr(builder.shl(const(1), shift), const(1)), const(1)), odd)
+        half = builder.select(builder.icmp_signed("==", shift, const(0)), const(0), half)
+        value = builder.add(builder.ashr(builder.add(value, half), shift), lanes(zero))
+        value = builder.select(builder.icmp_signed("<", value, lanes(low)), lanes(low), value)
+        value = builder.select(builder.icmp_signed(">", value, lanes(high)), lanes(high), value)
+        target = context.make_array(kinds[6])(context, builder, out)
+        pointer = builder.bitcast(builder.gep(target.data, [place]), ir.PointerType(narrow))
+        builder.store(builder.trunc(value, narrow), pointer, align=1)
+        return context.get_dummy_value()
+
+    return types.void(_INT32X16, scales, types.intp, *[types.int64] * 3, out, types.intp), emit
+
+
+@_operation
+def widen16(typing: Value, array: Value, index: Value) -> Value:
+    """The sixteen elements of an int8 array from an index on, in int32 lanes; on any processor."""
+
+    def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
+        narrow = ir.VectorType(ir.IntType(8), LANES)
+        elements = builder.load(_pointer(context, builder, signature, args, narrow), align=1, typ=narrow)
+        return builder.sext(elements, _VECTOR)
+
+    return _INT32X16(array, types.intp), emit
+
+
+@_operation
+def multiply_add16(typing: Value, sums: Value, a: Value, b: Value) -> Value:
+    """`sums + a * b` in each lane, wrapping; on any processor."""
+
+    def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
+        return builder.add(args[0], builder.mul(*args[1:]))
+
+    return _INT32X16(_INT32X16, _INT32X16, _INT32X16), emit
+
+
+@_operation
 def dot16(typing: Value, sums: Value, weights: Value, inputs: Value) -> Value:
     """`sums` plus four products of unsigned and signed bytes in each lane."""
 
@@ -173,7 +236,7 @@ def _indices(values: list[int]) -> Value:
     return ir.Constant(ir.VectorType(_I32, len(values)), values)
 
 
-def _splat(builder: Value, value: Value) -> Value:
-    undefined = ir.Constant(_VECTOR, ir.Undefined)
+def _splat(builder: Value, value: Value, vector: Value = _VECTOR) -> Value:
+    undefined = ir.Constant(vector, ir.Undefined)
     first = builder.insert_element(undefined, value, ir.Constant(_I32, 0))
     return builder.shuffle_vector(first, undefined, ir.Constant(_VECTOR, None))
