@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from vdla.boards.virtual.address_space import AddressSpace
 from vdla.boards.virtual.fabric import BusError
-from vdla.boards.virtual.messages import Message, messages
+from vdla.runtime.devices.pynq_messages import Message, messages
 
 _MOST_BYTES = 1 << 32  # of the base address and the length of a range
 _MASKS = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFFFFFF}

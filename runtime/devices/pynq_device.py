@@ -26,6 +26,7 @@ from vdla.hardware.program import STREAM, Program
 from vdla.runtime.devices.board_clock import at_clock, rail_watts, require_clock
 from vdla.runtime.devices.board_driver import BoardBus, BoardDriver, SoleRun, TakenError
 from vdla.runtime.devices.board_link import BoardLink
+from vdla.runtime.devices.client_entry import ClientEntry
 from vdla.runtime.devices.completion import Completion, RunLimits, RunTimeoutError
 from vdla.runtime.devices.contiguous_memory import ContiguousMemory
 from vdla.runtime.devices.device import DeviceError
@@ -93,7 +94,9 @@ class PynqDevice:
         self.completion = Completion(self.driver, overlay.interrupt)
         self._await_board = overlay.await_board
         self._memory: ContiguousMemory | None = ContiguousMemory(self._link, limit, overlay)
+        self._entry = ClientEntry(self._link, overlay.files, config, overlay.file)
         try:
+            self._entry.open(loaded=download)
             self._begin(overlay, accept_build)
             self._set_clock(overlay, clock_mhz)
         except BaseException:
@@ -146,6 +149,7 @@ class PynqDevice:
         require_addresses(where, self.config, program, addresses, memory.require_window)
         require_verified(program)
         with self._alone():
+            self._entry.run(memory.held_bytes)
             words = program.link(addresses)
             if words.size:
                 memory.write(addresses[STREAM], flat_bytes(where, words))
@@ -257,6 +261,7 @@ class PynqDevice:
             if run is not None:
                 self._link.release("reset the machine", lambda: self._end(run))
             memory.close()
+            self._entry.close()
         self._bus.close()
 
     def _answer(self) -> None:

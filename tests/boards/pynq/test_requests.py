@@ -15,7 +15,7 @@ grpc = pytest.importorskip("grpc", reason="pynq is not installed (make test-boar
 pytest.importorskip("pynq", reason="pynq is not installed (make test-board)")
 
 from vdla.boards.virtual.board_files import BUFFERS, MANAGER  # noqa: E402
-from vdla.boards.virtual.messages import messages  # noqa: E402
+from vdla.runtime.devices.pynq_messages import messages  # noqa: E402
 
 TIMEOUT_S = 20
 SERVICES = {"device": "remote_device", "mmio": "mmio", "buffer": "buffer", "gpio": "gpio"}
