@@ -89,11 +89,17 @@ class BoardDriver(Driver):
 class TakenError(DeviceError):
     """A run without a result, because another client used the machine or its memory meanwhile."""
 
-    def __init__(self, where: str, got: str) -> None:
+    def __init__(self, where: str, got: str, others: Sequence[str] = ()) -> None:
+        self._where, self._got = where, got
+        also = f" (open on the board: {', '.join(others)})" if others else ""
         super().__init__(
             f"{where}: board must have one client during a run, got {got}; the run has no result: "
-            "end the other client, or let all of them use one vdla board serve --listen, and run again"
+            f"end the other client{also}, or let all of them use one vdla board serve --listen, and run again"
         )
+
+    def naming(self, others: Sequence[str]) -> TakenError:
+        """The error with the names of the other clients, as far as they are known."""
+        return TakenError(self._where, self._got, others) if others else self
 
 
 class SoleRun:

@@ -114,6 +114,17 @@ class ClientEntry:
         self._try(lambda files: self._change(files, lambda old: old.without(self._client.key)))
         self._files = None
 
+    def others(self) -> list[str]:
+        """The names of other clients in the note."""
+        names: list[str] = []
+
+        def read(files: NoteFiles) -> None:
+            note = BoardNote.parse(files.read(PATH)).without(self._client.key)
+            names.extend(client.client for client in note.clients)
+
+        self._try(read)
+        return names
+
     def _with_own(self, note: BoardNote) -> BoardNote:
         self._client = replace(self._client, seen_s=time.monotonic() + self._offset_s)
         return note.with_client(self._client)

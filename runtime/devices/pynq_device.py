@@ -193,7 +193,7 @@ class PynqDevice:
             if lock_error is None and isinstance(error, RunTimeoutError):
                 return DeviceError(self._late(run, error, words))
             self._end(run)
-            return lock_error or error
+            return error if lock_error is None else lock_error.naming(self._entry.others())
         except DeviceError:  # the connection is lost, as the first error says
             return error
 

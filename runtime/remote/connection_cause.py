@@ -58,9 +58,11 @@ class ConnectionFault(RemoteError):
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
-    """What should answer at an address, as sentences call it; `start` is what starts it, `listen`
-    what lets it listen elsewhere, `plain` what to say where only it uses TLS.
+class ServerKind:
+    """What kind of server should answer at an address, as sentences call it.
+
+    `start` is what starts it, `listen` what lets it listen elsewhere, `plain` what to say where
+    only it uses TLS.
     """
 
     name: str
@@ -75,7 +77,7 @@ class Service:
         return f"{self.scheme}{address.target}"
 
 
-SERVER = Service(
+SERVER = ServerKind(
     name="server",
     scheme=SCHEME,
     program="vdla board serve",
@@ -87,18 +89,18 @@ SERVER = Service(
 
 
 def connection_fault(
-    address: Address, credentials: Credentials, step_s: float = _STEP_S, service: Service = SERVER
+    address: Address, credentials: Credentials, step_s: float = _STEP_S, kind: ServerKind = SERVER
 ) -> ConnectionFault:
     """The cause for which no connection stands; each step may take `step_s` seconds."""
-    return _Attempt(address, credentials, step_s, service).fault()
+    return _Attempt(address, credentials, step_s, kind).fault()
 
 
-def other_service(address: Address, service: Service) -> ConnectionFault:
+def other_service(address: Address, kind: ServerKind) -> ConnectionFault:
     """The fault of a port at which something else listens."""
     return ConnectionFault(
-        service.shown(address),
+        kind.shown(address),
         Cause.OTHER_SERVICE,
-        f"port {address.port} must be that of {service.program}, got a service of another kind; check the port",
+        f"port {address.port} must be that of {kind.program}, got a service of another kind; check the port",
     )
 
 
@@ -107,7 +109,7 @@ class _Attempt:
     address: Address
     credentials: Credentials
     step_s: float
-    service: Service
+    kind: ServerKind
 
     def fault(self) -> ConnectionFault:
         """Make the steps up to the one that fails."""
@@ -122,16 +124,16 @@ class _Attempt:
                 return self._silent()
             except OSError as error:
                 return self._because(
-                    Cause.NO_ANSWER, f"{self.service.name} must answer, got {_reason(error)}; try again later"
+                    Cause.NO_ANSWER, f"{self.kind.name} must answer, got {_reason(error)}; try again later"
                 )
 
     def _because(self, cause: Cause, sentence: str) -> ConnectionFault:
-        return ConnectionFault(self.service.shown(self.address), cause, sentence)
+        return ConnectionFault(self.kind.shown(self.address), cause, sentence)
 
     def _silent(self) -> ConnectionFault:
         return self._because(
             Cause.NO_ANSWER,
-            f"{self.service.name} must answer, got a connection but not a byte within {self.step_s:g} s; "
+            f"{self.kind.name} must answer, got a connection but not a byte within {self.step_s:g} s; "
             "its process is stopped or overloaded: continue or restart it",
         )
 
@@ -141,7 +143,7 @@ class _Attempt:
         return socket.create_connection((host, self.address.port), self.step_s)
 
     def _no_connection(self, error: OSError) -> ConnectionFault:
-        host, service = self.address.host, self.service
+        host, kind = self.address.host, self.kind
         if isinstance(error, (socket.gaierror, UnicodeError)):
             return self._because(
                 Cause.UNKNOWN_HOST,
@@ -152,19 +154,19 @@ class _Attempt:
             return self._because(
                 Cause.ADDRESS_FAMILY,
                 f"this machine must have a route for {family} to {host}, got {_reason(error)}; "
-                f"use the {other} address of the {self.service.name}",
+                f"use the {other} address of the {self.kind.name}",
             )
         twin = self._twin()
         if twin is not None:
             return self._because(
                 Cause.ADDRESS_FAMILY,
-                f"{service.name} must listen with {family}, got one that listens at {twin.target} only; "
-                f"use {service.shown(twin)}, or {service.listen} {self.address.target}",
+                f"{kind.name} must listen with {family}, got one that listens at {twin.target} only; "
+                f"use {kind.shown(twin)}, or {kind.listen} {self.address.target}",
             )
         if isinstance(error, ConnectionRefusedError):
             return self._because(
                 Cause.NO_SERVER,
-                f"{service.name} must listen on port {self.address.port}, got a refused connection; {service.start}",
+                f"{kind.name} must listen on port {self.address.port}, got a refused connection; {kind.start}",
             )
         return self._because(
             Cause.NO_SERVER,
@@ -192,7 +194,7 @@ class _Attempt:
         except ssl.SSLError as error:
             if "ALERT" not in (error.reason or ""):  # an alert is TLS as well
                 return self._no_tls()
-        return self._because(Cause.ONE_SIDED_TLS, self.service.plain)
+        return self._because(Cause.ONE_SIDED_TLS, self.kind.plain)
 
     def _no_tls(self) -> ConnectionFault:
         """A server without TLS that gRPC cannot use."""
@@ -200,9 +202,9 @@ class _Attempt:
             raw.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
             first = raw.recv(9)
         if first.startswith(_HTTP2):
-            name = self.service.name
+            name = self.kind.name
             return self._because(Cause.NO_ANSWER, f"{name} must answer, got a connection that came too late; try again")
-        return other_service(self.address, self.service)
+        return other_service(self.address, self.kind)
 
     # --- with TLS
 

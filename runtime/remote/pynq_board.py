@@ -16,7 +16,7 @@ from vdla.runtime.devices.board_note import PATH, UPTIME, BoardNote, printable, 
 from vdla.runtime.devices.contiguous_memory import meminfo_kib
 from vdla.runtime.devices.pynq_messages import messages, require_pynq
 from vdla.runtime.remote.address import Address
-from vdla.runtime.remote.connection_cause import Service, connection_fault, other_service
+from vdla.runtime.remote.connection_cause import ServerKind, connection_fault, other_service
 from vdla.runtime.remote.credentials import Credentials
 from vdla.runtime.remote.errors import RemoteError
 from vdla.runtime.remote.pynq_clock import clock_tree
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PORT = 7967
 """The port that PYNQ's client connects to."""
-PYNQ_REMOTE = Service(
+PYNQ_REMOTE = ServerKind(
     name="PYNQ.remote",
     scheme="",
     program="PYNQ.remote",

@@ -26,6 +26,19 @@ from vdla.runtime.remote.farm import FarmBoard
 from vdla.runtime.remote.pynq_status import PynqStatus
 from vdla.runtime.remote.server import RemoteServer
 
+UNKNOWN = PynqStatus(
+    board="b",
+    uptime_s=None,
+    fabric=None,
+    clock_mhz=None,
+    memory_bytes=None,
+    free_bytes=None,
+    bitstream=None,
+    clients=(),
+)
+"""A board that says nothing."""
+
+
 # --- what it says ---------------------------------------------------------------------------------
 
 
@@ -40,20 +53,19 @@ def test_a_board_that_nobody_has_used(address, capsys):
 
 
 def test_a_proxy_that_keeps_the_client_away_is_named(monkeypatch):
-    status = PynqStatus("b", None, None, None, None, None, None, ())
     for name in ("grpc_proxy", "https_proxy", "http_proxy", "no_proxy"):
         monkeypatch.delenv(name, raising=False)
-    plain = pynq_rows.advice("10.0.0.5:7967", status)
+    plain = pynq_rows.advice("10.0.0.5:7967", UNKNOWN)
     monkeypatch.setenv("http_proxy", "http://proxy:3128")
-    assert pynq_rows.advice("10.0.0.5:7967", status) == (
+    assert pynq_rows.advice("10.0.0.5:7967", UNKNOWN) == (
         f"{plain}; PYNQ's client connects through the proxy in http_proxy: name 10.0.0.5 in no_proxy"
     )
     monkeypatch.setenv("no_proxy", "localhost, 10.0.0.5")
-    assert pynq_rows.advice("10.0.0.5:7967", status) == plain
+    assert pynq_rows.advice("10.0.0.5:7967", UNKNOWN) == plain
 
 
 def test_what_a_board_does_not_say_is_unknown():
-    rows = dict(pynq_rows.pynq_rows(PynqStatus("b", None, None, None, None, None, None, ())))
+    rows = dict(pynq_rows.pynq_rows(UNKNOWN))
     assert [rows[name] for name in ("up for", "fabric", "clock", "contiguous memory")] == ["unknown"] * 4
 
 

@@ -17,8 +17,16 @@ from vdla.runtime.devices.board_note import PATH, UPTIME, BoardNote, NotedBitstr
 from vdla.runtime.devices.client_entry import ClientEntry, note_files
 
 TINY = Config.preset("tiny")
-BITSTREAM = NotedBitstream("tiny-0123.bin", "tiny", TINY.fingerprint, "ada@pc, process 7", 12.5)
-CLIENT = NotedClient("k1", "ada@pc, process 7", "tiny", "tiny-0123.bin", 4096, 12.5, 20.0)
+BITSTREAM = NotedBitstream("tiny-0123.bin", "tiny", TINY.fingerprint, client="ada@pc, process 7", at_s=12.5)
+CLIENT = NotedClient(
+    key="k1",
+    client="ada@pc, process 7",
+    machine="tiny",
+    file="tiny-0123.bin",
+    memory_bytes=4096,
+    since_s=12.5,
+    seen_s=20.0,
+)
 NOTE = BoardNote(BITSTREAM, (CLIENT, replace(CLIENT, key="k2", since_s=13.0)))
 
 

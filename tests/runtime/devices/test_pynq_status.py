@@ -10,14 +10,17 @@ from pathlib import Path
 
 import pytest
 from helpers.board_status import asked, printed
-from helpers.sole_runs import TINY, outcome
+from helpers.sole_runs import OURS, PROGRAM, TINY, outcome
 from helpers.virtual_boards import pynq_is_present, write_bitstream
 
 from vdla.benchmarks.board.virtual_client import free_address
 from vdla.boards.board import load_board
 from vdla.commands.board import pynq_rows
 from vdla.commands.board.status_page import status_html
+from vdla.hardware.generate.registers import OFFSETS
+from vdla.runtime.devices.board_driver import TakenError
 from vdla.runtime.devices.pynq_device import PynqDevice
+from vdla.runtime.devices.run import run
 from vdla.runtime.remote.board_watch import BoardWatch
 from vdla.runtime.remote.farm import FarmBoard
 from vdla.runtime.remote.pynq_status import PynqStatus
@@ -40,6 +43,7 @@ class RecordedBoard(VirtualBoard):
     def __init__(self, address: str) -> None:
         self.calls: list[str] = []
         self.accesses = 0
+        self.interferes = False  # as if another client wrote a register before the next start
         super().__init__(load_board("pynq_z1"), TINY, address=address)
 
     def arrive(self, method: str) -> bool:
@@ -52,6 +56,8 @@ class RecordedBoard(VirtualBoard):
 
     def write_word(self, offset: int, value: int) -> None:
         self.accesses += 1
+        if self.interferes and offset == OFFSETS["CONTROL"]:
+            super().write_word(OFFSETS["STREAM_LO"], 0x16800000)
         super().write_word(offset, value)
 
 
@@ -124,3 +130,14 @@ def test_the_page_shows_them_and_keeps_its_connection(recorded, tmp_path):
         assert "<td>tiny</td>" in page and f"<td>{TINY.fingerprint}</td>" in page
         assert isinstance(watch.statuses()["left"], PynqStatus)
         assert "/mmio.Mmio/get_mmio" not in recorded.calls  # what is mapped stays mapped on a board
+
+
+def test_a_run_that_was_not_alone_names_the_other_client(recorded, tmp_path):
+    with opened(recorded.address, tmp_path) as ours, opened(recorded.address, tmp_path):
+        (name,) = {client.client for client in asked(recorded.address).clients}  # of one process, both
+        recorded.interferes = True
+        with pytest.raises(TakenError) as error:
+            run(PROGRAM, OURS, ours)
+    assert f"end the other client (open on the board: {name}), or let all of them use one vdla board" in str(
+        error.value
+    )
