@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import FINDING, OK, CommandError
@@ -76,14 +77,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _boards(arguments: argparse.Namespace) -> list[FarmBoard]:
     """The boards that are named, those that are named twice once."""
-    from vdla.runtime.remote.farm import FarmBoard, read_farm
+    from vdla.runtime.remote.farm import read_farm
 
     boards: dict[FarmBoard, None] = {}
     for text in arguments.address or _named_by_pynq():
         if text.endswith(".toml"):
             boards |= dict.fromkeys(read_farm(text))
         else:
-            boards[FarmBoard(text, _address(text), arguments.tls, arguments.token_file)] = None
+            boards[_board(text, arguments.tls, arguments.token_file)] = None
     names = [board.name for board in boards]
     for name in names:
         if names.count(name) > 1:
@@ -102,17 +103,21 @@ def _named_by_pynq() -> list[str]:
     return addresses
 
 
-def _address(text: str) -> str:
-    """The address of a board; that of a host alone is the port that something listens at."""
+def _board(text: str, tls: Path | None, token_file: Path | None) -> FarmBoard:
+    """The board at an address; a host alone, without credentials, is the port that is listened at."""
     from vdla.runtime.remote.address import Address
-    from vdla.runtime.remote.farm import board_address
+    from vdla.runtime.remote.farm import FarmBoard, board_address
     from vdla.runtime.remote.pynq_board import PORT
 
-    server = Address.parse(text)
+    address, server = board_address(text), Address.parse(text)
     pynq = Address(server.host, PORT)
-    if _is_host(text) and not _listens(server) and _listens(pynq):
-        return pynq.target
-    return board_address(text)
+    option = "--tls" if tls else "--token-file" if token_file else None
+    if option is None and _is_host(text) and not _listens(server) and _listens(pynq):
+        address = pynq.target
+    board = FarmBoard(text, address, tls, token_file)
+    if option is not None and board.runs_pynq:
+        raise CommandError(f"board status: {option} must be for servers, got {text}, PYNQ.remote, which has no secrets")
+    return board
 
 
 def _is_host(text: str) -> bool:
