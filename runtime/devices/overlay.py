@@ -30,6 +30,8 @@ from vdla.runtime.devices.installed_overlays import installed_bitstreams
 OVERLAYS = "VDLA_OVERLAYS"
 """The environment variable with the folder of bitstreams."""
 
+ENVIRONMENT = Path("/etc/profile.d/pynq_venv.sh")
+"""Of images of PYNQ: what a shell reads to find PYNQ's Python."""
 _CALL_S = 120.0  # a simulated board may take long to answer
 _MEMINFO = "/proc/meminfo"
 _FIRMWARE = "/lib/firmware/"
@@ -171,7 +173,11 @@ def _import_pynq(where: str) -> Any:  # noqa: ANN401  a module without types
         import pynq
         import pynq.overlay
     except ModuleNotFoundError as error:
-        hint = "; pip install 'setuptools<82' has it" if error.name == "pkg_resources" else ""
+        hint = ""
+        if error.name == "pkg_resources":
+            hint = "; pip install 'setuptools<82' has it"
+        elif ENVIRONMENT.exists():
+            hint = f"; it is in an environment of its own: as root, in the same shell, . {ENVIRONMENT}"
         raise DeviceError(f"{where}: Python package {error.name} must be installed, got none{hint}") from error
     return pynq
 
@@ -246,5 +252,5 @@ def _hint(error: Exception) -> str:
     if "No Devices Found" in said or "Failed to connect" in said:
         return "; run on a board, or set PYNQ_REMOTE_DEVICES to the address of one before PYNQ is imported"
     if "oot permission" in said:
-        return "; run as root"
+        return "; run as root (sudo -i)"
     return ""

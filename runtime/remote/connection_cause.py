@@ -83,7 +83,8 @@ SERVER = ServerKind(
     program="vdla board serve",
     start="start it with vdla board serve --listen, or check the port",
     listen="serve with --listen",
-    plain="client must use TLS, as the server does, got no tls; pass tls=, the folder with the server's ca.pem",
+    plain="client must use TLS, as the server does, got no tls; pass tls=, the folder with the server's ca.pem, "
+    "or name it in the file of a farm, which commands take as a device",
 )
 """A server of ours."""
 
