@@ -104,7 +104,7 @@ def _named_by_pynq() -> list[str]:
 
 
 def _board(text: str, tls: Path | None, token_file: Path | None) -> FarmBoard:
-    """The board at an address; a host alone, without credentials, is the port that is listened at."""
+    """The board at an address; a host alone, without credentials, may be one of PYNQ.remote."""
     from vdla.runtime.remote.address import Address
     from vdla.runtime.remote.farm import FarmBoard, board_address
     from vdla.runtime.remote.pynq_board import PORT
