@@ -42,13 +42,12 @@ class MmioService:
         return self._messages.ReadResponse(status=True, data=self._space.read_word(address) & mask)
 
     def write(self, request: Message) -> Message:
-        """Set the words at an offset."""
+        """Set the word at an offset: of more words, a board's server writes the first one only."""
         data = request.data
         if not data or len(data) % 4:
             raise BusError(f"mmio: data of a write must be whole words, got {len(data)} bytes")
         address = self._address(request.mmio_id, request.offset, len(data))
-        for at in range(0, len(data), 4):
-            self._space.write_word(address + at, int.from_bytes(data[at : at + 4], "little"))
+        self._space.write_word(address, int.from_bytes(data[:4], "little"))
         return self._messages.WriteResponse(status=True)
 
     def _address(self, identifier: str, offset: int, nbytes: int) -> int:
