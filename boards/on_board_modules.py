@@ -62,7 +62,6 @@ ELSEWHERE: dict[str, str] = {
     "vdla.runtime.remote.farm": "reads TOML, which Python 3.10 does not",
     "vdla.runtime.remote.grpc_listener": "listens for gRPC, which a board's image does not have",
     "vdla.runtime.remote.pynq_board": "asks boards on behalf of a workstation",
-    "vdla.runtime.remote.pynq_clock": "asks boards on behalf of a workstation",
     "vdla.runtime.remote.pynq_status": "asks boards on behalf of a workstation",
     "vdla.runtime.devices.pynq_messages": "messages of PYNQ.remote, which a board does not send itself",
     "vdla.runtime.devices.rtl": "builds the RTL with Verilator and a C++ compiler",

@@ -32,7 +32,6 @@ _KERNELS = {
     "zynq7": "Linux version 5.15.19-xilinx (virtual@vdla) (arm-xilinx-linux-gnueabi-gcc) #1 SMP armv7l\n",
     "zynqmp": "Linux version 5.15.19-xilinx (virtual@vdla) (aarch64-xilinx-linux-gcc) #1 SMP aarch64\n",
 }
-_COMPATIBLE = {"zynq7": b"xlnx,zynq-7000\0", "zynqmp": b"xlnx,zynqmp\0"}
 
 
 class FileRefusal(Error, RuntimeError):
@@ -68,7 +67,6 @@ class BoardFiles:
         fixed = {
             "/proc/version": lambda: _KERNELS[self._board.processor].encode(),
             "/proc/device-tree/chosen/pynq_board": lambda: self._board.title.encode() + b"\0",
-            "/proc/device-tree/compatible": lambda: _COMPATIBLE[self._board.processor],
             "/proc/meminfo": self._meminfo,
             "/proc/uptime": lambda: f"{time.monotonic() - self._started_s:.2f} 0.00\n".encode(),
             MANAGER + "state": lambda: self._state,

@@ -21,13 +21,16 @@ _MOST_TEXT = 120
 
 @dataclass(frozen=True, slots=True)
 class NotedBitstream:
-    """The bitstream that a device loaded last: its file on the board, named after its content."""
+    """The bitstream that a device loaded last: its file on the board, named after its content, and
+    its clock, as PYNQ said when a device was opened; 0 if it did not.
+    """
 
     file: str
     machine: str
     fingerprint: str
     client: str
     at_s: float
+    clock_mhz: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,15 @@ class ClientEntry:
 
         self._try(write)
 
+    def clocked(self, mhz: float | None) -> None:
+        """Write the clock of the bitstream that is loaded."""
+
+        def with_clock(note: BoardNote) -> BoardNote:
+            last = note.bitstream
+            return note if last is None else replace(note, bitstream=replace(last, clock_mhz=mhz or 0.0))
+
+        self._try(lambda files: self._change(files, with_clock))
+
     def run(self, memory_bytes: int) -> None:
         """Write the entry again, unless that was seconds ago only."""
         if time.monotonic() - self._written_s >= _AGAIN_S:
@@ -131,7 +140,14 @@ class ClientEntry:
 
     def _bitstream(self) -> NotedBitstream:
         client = self._client
-        return NotedBitstream(client.file, client.machine, self._fingerprint, client.client, client.since_s)
+        return NotedBitstream(
+            file=client.file,
+            machine=client.machine,
+            fingerprint=self._fingerprint,
+            client=client.client,
+            at_s=client.since_s,
+            clock_mhz=0.0,
+        )
 
     def _change(self, files: NoteFiles, change: Callable[[BoardNote], BoardNote]) -> None:
         files.write(PATH, change(BoardNote.parse(files.read(PATH))).render())

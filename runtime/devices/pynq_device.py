@@ -116,7 +116,9 @@ class PynqDevice:
         if mhz is not None:
             with self._link.calls("set the clock"):
                 overlay.clock.set_mhz(mhz)
-        self.config = at_clock(self.config, overlay.clock.read_mhz())
+        said = overlay.clock.read_mhz()
+        self.config = at_clock(self.config, said)
+        self._entry.clocked(said)
 
     def power(self) -> Mapping[str, float]:
         """The watts of each of the board's power rails; DeviceError where it has none."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The state of several boards, asked as often as wanted: servers of ours, and PYNQ.remote's.
 
-Connections to PYNQ.remote are kept: what a client maps there stays mapped.
+Connections to boards with PYNQ.remote are kept from one time to the next.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A board that runs PYNQ.remote, asked for its state.
 
-The invariant: it only reads files and registers of the processing system. It loads nothing and
-never touches the fabric, where a read that nothing answers would stop the board's processor.
+The invariant: it only reads files. It touches no register: the server keeps what is mapped for one,
+in a table without a lock that the calls of other clients search, and a read of the fabric that
+nothing answers would stop the board's processor.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from vdla.runtime.remote.address import Address
 from vdla.runtime.remote.connection_cause import ServerKind, connection_fault, other_service
 from vdla.runtime.remote.credentials import Credentials
 from vdla.runtime.remote.errors import RemoteError
-from vdla.runtime.remote.pynq_clock import clock_tree
 from vdla.runtime.remote.pynq_status import PynqStatus, bitstream_of, clients_of
 
 if TYPE_CHECKING:
@@ -36,13 +36,11 @@ PYNQ_REMOTE = ServerKind(
     plain="PYNQ.remote must listen, which has no TLS, got a server with TLS; check the port",
 )
 _NAME = "/proc/device-tree/chosen/pynq_board"
-_COMPATIBLE = "/proc/device-tree/compatible"
 _STATE = "/sys/class/fpga_manager/fpga0/state"
 _MEMINFO = "/proc/meminfo"
-_MOST_PARTS = 8  # of a file, each of a message
-_PAGE, _RANGE_BYTES = 0x1000, 0x200  # of registers
+_MOST_PARTS = 64  # of a file, 1 KiB each on a board
+_READS = 3  # of a note, which is empty while another client writes it
 _STEP_S = 2.0  # of a look for the cause of a failure
-_STREAMS = ("readfile",)
 _NO_PROXY = (("grpc.enable_http_proxy", 0),)
 _AWAY = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
 
@@ -60,7 +58,6 @@ class PynqBoard:
         except OSError:
             raise self._fault() from None
         self._channel = grpc.insecure_channel(address.target, _NO_PROXY)
-        self._ranges: dict[int, str] = {}  # mapped pages, which the board keeps
 
     def close(self) -> None:
         """End the connection."""
@@ -74,64 +71,47 @@ class PynqBoard:
 
     def status(self) -> PynqStatus:
         """What the board says now."""
-        note, meminfo = BoardNote.parse(self._read(PATH)), self._read(_MEMINFO).decode(errors="replace")
+        note, meminfo = self._note(), self._read(_MEMINFO).decode(errors="replace")
         uptime = uptime_s(self._read(UPTIME))
         now_s = uptime or 0.0
         return PynqStatus(
             board=_text(self._read(_NAME)) or "unknown",
             uptime_s=uptime,
             fabric=_text(self._read(_STATE)),
-            clock_mhz=self._clock_mhz(),
+            clock_mhz=None if note.bitstream is None else note.bitstream.clock_mhz or None,
             memory_bytes=_bytes(meminfo, "CmaTotal"),
             free_bytes=_bytes(meminfo, "CmaFree"),
             bitstream=bitstream_of(note, now_s),
             clients=clients_of(note, now_s),
         )
 
-    def _clock_mhz(self) -> float | None:
-        tree = clock_tree(self._read(_COMPATIBLE))
-        return None if tree is None else tree.read_mhz(self._read_word)
+    def _note(self) -> BoardNote:
+        notes = (BoardNote.parse(self._read(PATH)) for _ in range(_READS))
+        return next((note for note in notes if note != BoardNote()), BoardNote())
 
     # --- calls
 
     def _read(self, path: str) -> bytes:
         """The content of a file, b"" where there is none."""
-        if not self._call("remote_device", "RemoteDevice", "existsfile", file_path=path).exists:
-            return b""
-        return b"".join(part.data for part in self._call("remote_device", "RemoteDevice", "readfile", file_path=path))
+        (answer,) = self._call("existsfile", path)
+        return b"".join(part.data for part in self._call("readfile", path)) if answer.exists else b""
 
-    def _read_word(self, address: int) -> int:
-        """A register of the processing system."""
-        base = address - address % _PAGE
-        if base not in self._ranges:
-            mapped = self._call("mmio", "Mmio", "get_mmio", base_addr=base, length=_RANGE_BYTES)
-            self._ranges[base] = mapped.mmio_id
-        identifier, offset = self._ranges[base], address - base
-        return int(self._call("mmio", "Mmio", "read", mmio_id=identifier, length=4, offset=offset).data)
-
-    def _call(self, module: str, service: str, method: str, **fields: object) -> Any:  # noqa: ANN401  a message
-        """The answer of a method, or its stream of answers."""
+    def _call(self, method: str, path: str) -> list[Any]:
+        """The answers of a method of the service that has the board's files."""
         import grpc
 
-        kinds = messages(module)
-        descriptor = kinds.DESCRIPTOR.services_by_name[service].methods_by_name[method]
-        make = self._channel.unary_stream if method in _STREAMS else self._channel.unary_unary
-        call = make(
-            f"/{module}.{service}/{method}",
+        kinds = messages("remote_device")
+        descriptor = kinds.DESCRIPTOR.services_by_name["RemoteDevice"].methods_by_name[method]
+        call = self._channel.unary_stream(  # a single answer is a stream of one
+            f"/remote_device.RemoteDevice/{method}",
             request_serializer=getattr(kinds, descriptor.input_type.name).SerializeToString,
             response_deserializer=getattr(kinds, descriptor.output_type.name).FromString,
         )
+        request = getattr(kinds, descriptor.input_type.name)(file_path=path)
         try:
-            answer = call(getattr(kinds, descriptor.input_type.name)(**fields), timeout=self._timeout_s)
-            return list(islice(answer, _MOST_PARTS)) if method in _STREAMS else self._accepted(method, answer)
+            return list(islice(call(request, timeout=self._timeout_s), _MOST_PARTS))
         except grpc.RpcError as error:
             raise self._failure(method, error.code().name, str(error.details())) from None
-
-    def _accepted(self, method: str, answer: Any) -> Any:  # noqa: ANN401  a message
-        """An answer without the message that it was refused."""
-        if getattr(answer, "msg", ""):
-            raise RemoteError(f"{self._where}: PYNQ.remote must answer {method}, got {printable(answer.msg)}")
-        return answer
 
     # --- errors
 

@@ -17,7 +17,14 @@ from vdla.runtime.devices.board_note import PATH, UPTIME, BoardNote, NotedBitstr
 from vdla.runtime.devices.client_entry import ClientEntry, note_files
 
 TINY = Config.preset("tiny")
-BITSTREAM = NotedBitstream("tiny-0123.bin", "tiny", TINY.fingerprint, client="ada@pc, process 7", at_s=12.5)
+BITSTREAM = NotedBitstream(
+    file="tiny-0123.bin",
+    machine="tiny",
+    fingerprint=TINY.fingerprint,
+    client="ada@pc, process 7",
+    at_s=12.5,
+    clock_mhz=50.0,
+)
 CLIENT = NotedClient(
     key="k1",
     client="ada@pc, process 7",
@@ -128,7 +135,11 @@ def test_a_device_writes_bitstream_and_entry_and_removes_the_latter() -> None:
     ours = entry(files)
     ours.open(loaded=True)
     (client,) = files.note.clients
-    assert files.note.bitstream == NotedBitstream("tiny-0123.bin", "tiny", TINY.fingerprint, client.client, 100.0)
+    assert files.note.bitstream == replace(BITSTREAM, client=client.client, at_s=100.0, clock_mhz=0.0)
+    ours.clocked(25.0)
+    assert files.note.bitstream == replace(BITSTREAM, client=client.client, at_s=100.0, clock_mhz=25.0)
+    ours.clocked(None)
+    assert files.note.bitstream.clock_mhz == 0.0
     assert (client.machine, client.file, client.memory_bytes, client.since_s) == ("tiny", "tiny-0123.bin", 0, 100.0)
     assert client.seen_s == pytest.approx(100.0, abs=5.0)
     ours.close()

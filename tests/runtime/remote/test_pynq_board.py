@@ -12,7 +12,6 @@ import pytest
 from helpers.remote_clients import TINY
 
 from vdla.benchmarks.board.connection_faults import failed_connections
-from vdla.boards.virtual.slcr import SystemRegisters
 from vdla.runtime.devices.pynq_messages import MissingPackageError
 from vdla.runtime.remote.address import Address
 from vdla.runtime.remote.connection_cause import Cause, connection_fault
@@ -20,7 +19,6 @@ from vdla.runtime.remote.credentials import Credentials
 from vdla.runtime.remote.errors import RemoteError
 from vdla.runtime.remote.farm import board_address, open_farm
 from vdla.runtime.remote.pynq_board import PYNQ_REMOTE, PynqBoard
-from vdla.runtime.remote.pynq_clock import clock_tree
 
 NONE = Credentials()
 
@@ -114,30 +112,3 @@ def test_a_farm_gives_no_work_to_a_board_without_a_queue(tmp_path) -> None:
         "server with a queue, got PYNQ.remote; serve it from a computer: "
         "PYNQ_REMOTE_DEVICES=10.0.0.5 vdla board serve --listen HOST:PORT --device pynq"
     )
-
-
-# --- the clock ------------------------------------------------------------------------------------
-
-_ZYNQ_7000, _ULTRASCALE = b"digilent,pynq\0xlnx,zynq-7000\0", b"xlnx,zynqmp-zcu104\0xlnx,zynqmp\0"
-
-
-@pytest.mark.parametrize(("processor", "compatible"), [("zynq7", _ZYNQ_7000), ("zynqmp", _ULTRASCALE)])
-def test_the_clock_after_a_reset(processor: str, compatible: bytes) -> None:
-    tree = clock_tree(compatible)
-    assert tree is not None
-    assert tree.read_mhz(SystemRegisters(processor).read_word) == pytest.approx(100.0, rel=1e-4)
-
-
-def test_sources_divisors_and_a_halved_pll() -> None:
-    zynq, ultrascale = clock_tree(_ZYNQ_7000), clock_tree(_ULTRASCALE)
-    assert zynq is not None and ultrascale is not None
-    words = {0xF8000170: 2 << 20 | 13 << 8 | 2 << 4, 0xF8000100: 26 << 12}  # of the ARM PLL, 1300 MHz
-    assert zynq.read_mhz(words.__getitem__) == 50.0
-    words = {0xFF5E00C0: 1 << 16 | 10 << 8 | 3, 0xFD1A002C: 1 << 16 | 60 << 8}  # of the DPLL, 1000 MHz
-    assert ultrascale.read_mhz(words.__getitem__) == pytest.approx(100.0, rel=1e-4)
-
-
-def test_a_clock_that_is_off_or_of_an_unknown_processor_is_not_known() -> None:
-    tree = clock_tree(_ZYNQ_7000)
-    assert tree is not None and tree.read_mhz(lambda address: 0) is None
-    assert clock_tree(b"xlnx,versal\0") is None and clock_tree(b"") is None
