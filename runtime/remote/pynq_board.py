@@ -38,6 +38,7 @@ PYNQ_REMOTE = ServerKind(
 _NAME = "/proc/device-tree/chosen/pynq_board"
 _STATE = "/sys/class/fpga_manager/fpga0/state"
 _MEMINFO = "/proc/meminfo"
+_STREAMS = ("readfile",)
 _MOST_PARTS = 64  # of a file, 1 KiB each on a board
 _READS = 3  # of a note, which is empty while another client writes it
 _STEP_S = 2.0  # of a look for the cause of a failure
@@ -93,23 +94,26 @@ class PynqBoard:
 
     def _read(self, path: str) -> bytes:
         """The content of a file, b"" where there is none."""
-        (answer,) = self._call("existsfile", path)
-        return b"".join(part.data for part in self._call("readfile", path)) if answer.exists else b""
+        if not self._call("existsfile", path).exists:
+            return b""
+        return b"".join(part.data for part in self._call("readfile", path))
 
-    def _call(self, method: str, path: str) -> list[Any]:
-        """The answers of a method of the service that has the board's files."""
+    def _call(self, method: str, path: str) -> Any:  # noqa: ANN401  a message, or a list of them
+        """The answer of a method of the service that has the board's files, or a stream of them."""
         import grpc
 
         kinds = messages("remote_device")
         descriptor = kinds.DESCRIPTOR.services_by_name["RemoteDevice"].methods_by_name[method]
-        call = self._channel.unary_stream(  # a single answer is a stream of one
+        make = self._channel.unary_stream if method in _STREAMS else self._channel.unary_unary
+        call = make(
             f"/remote_device.RemoteDevice/{method}",
             request_serializer=getattr(kinds, descriptor.input_type.name).SerializeToString,
             response_deserializer=getattr(kinds, descriptor.output_type.name).FromString,
         )
         request = getattr(kinds, descriptor.input_type.name)(file_path=path)
         try:
-            return list(islice(call(request, timeout=self._timeout_s), _MOST_PARTS))
+            answer = call(request, timeout=self._timeout_s)
+            return list(islice(answer, _MOST_PARTS)) if method in _STREAMS else answer
         except grpc.RpcError as error:
             raise self._failure(method, error.code().name, str(error.details())) from None
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -20,9 +21,11 @@ from helpers.sole_runs import TINY
 from vdla.benchmarks.board.virtual_client import free_address
 from vdla.cli import main
 from vdla.commands.board import pynq_rows
-from vdla.runtime.remote.board_watch import BoardWatch
+from vdla.runtime.remote.address import Address
+from vdla.runtime.remote.board_watch import board_statuses
 from vdla.runtime.remote.errors import RemoteError
 from vdla.runtime.remote.farm import FarmBoard
+from vdla.runtime.remote.pynq_board import PORT, PynqBoard
 from vdla.runtime.remote.pynq_status import PynqStatus
 from vdla.runtime.remote.server import RemoteServer
 
@@ -149,16 +152,14 @@ def test_a_server_of_ours_at_the_port_is_another_service():
     )
 
 
-def test_a_board_that_is_switched_off_meanwhile_is_asked_anew(tmp_path):
+def test_a_board_that_is_switched_off_meanwhile():
     with virtual_board(TINY) as address:
-        watch = BoardWatch([FarmBoard("left", f"{address}:7967")])
-        assert isinstance(watch.statuses()["left"], PynqStatus)
-    for _ in range(2):
-        assert str(watch.statuses()["left"]) == (
-            f"{address}:7967: PYNQ.remote must listen on port 7967, got a refused connection; "
-            "switch the board on, or restart the server of PYNQ.remote on it"
-        )
-    watch.close()
+        boards = [FarmBoard("left", f"{address}:7967")]
+        assert isinstance(board_statuses(boards)["left"], PynqStatus)
+    assert str(board_statuses(boards)["left"]) == (
+        f"{address}:7967: PYNQ.remote must listen on port 7967, got a refused connection; "
+        "switch the board on, or restart the server of PYNQ.remote on it"
+    )
 
 
 def test_a_host_alone_was_looked_for_at_both_ports(capsys):
@@ -167,3 +168,11 @@ def test_a_host_alone_was_looked_for_at_both_ports(capsys):
         f"{host}: pynq://{host}:7968: server must listen on port 7968, got a refused connection; start it with vdla "
         "board serve --listen, or check the port; PYNQ.remote does not answer at port 7967 either"
     )
+
+
+def test_a_board_that_is_stopped_is_not_waited_for_long():
+    host = free_address()
+    with socket.create_server((host, PORT)), PynqBoard(Address(host, PORT), 0.5) as board:
+        with pytest.raises(RemoteError) as error:
+            board.status()
+    assert str(error.value).startswith(f"{host}:7967: PYNQ.remote must answer, got a connection but not a byte within")

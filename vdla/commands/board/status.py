@@ -20,7 +20,7 @@ from vdla.commands.options import add_options
 
 if TYPE_CHECKING:
     from vdla.runtime.remote.address import Address
-    from vdla.runtime.remote.board_watch import BoardWatch, Status
+    from vdla.runtime.remote.board_watch import Status
     from vdla.runtime.remote.farm import FarmBoard
     from vdla.support.errors import Error
 
@@ -58,13 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a column for each board; exit code 1 where one does not answer."""
-    from vdla.runtime.remote.board_watch import BoardWatch
+    from vdla.runtime.remote.board_watch import board_statuses
 
     boards = _boards(arguments)
-    with BoardWatch(boards) as watch:
-        if arguments.page is not None:
-            return _serve_page(watch, len(boards), arguments.page)
-        answers = watch.statuses()
+    if arguments.page is not None:
+        return _serve_page(boards, arguments.page)
+    answers = board_statuses(boards)
     for host in filter(_is_host, arguments.address):
         answers[host] = _of_both(answers[host])
     if not write_json(arguments.json, {name: _described(answer) for name, answer in answers.items()}):
@@ -191,14 +190,15 @@ def _print_rows(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         output().print(shown)
 
 
-def _serve_page(watch: BoardWatch, count: int, listen: str) -> int:
+def _serve_page(boards: Sequence[FarmBoard], listen: str) -> int:
     """Serve the page of boards until Ctrl-C; each request asks the boards."""
     from vdla.commands.board.status_page import StatusPage
     from vdla.commands.serving import serve_until_ended
+    from vdla.runtime.remote.board_watch import board_statuses
 
     def statuses() -> dict[str, Status | str]:
-        answers = watch.statuses()
+        answers = board_statuses(boards)
         return {name: str(status) if isinstance(status, Exception) else status for name, status in answers.items()}
 
     page = StatusPage(statuses, listen)
-    return serve_until_ended(page, lambda: f"status of {count} boards at {page.url}")
+    return serve_until_ended(page, lambda: f"status of {len(boards)} boards at {page.url}")
