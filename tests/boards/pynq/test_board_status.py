@@ -172,7 +172,6 @@ def test_a_host_alone_was_looked_for_at_both_ports(capsys):
 
 def test_a_board_that_is_stopped_is_not_waited_for_long():
     host = free_address()
-    with socket.create_server((host, PORT)), PynqBoard(Address(host, PORT), 0.5) as board:
-        with pytest.raises(RemoteError) as error:
-            board.status()
+    with socket.create_server((host, PORT)), pytest.raises(RemoteError) as error:
+        PynqBoard(Address(host, PORT), 0.5).status()
     assert str(error.value).startswith(f"{host}:7967: PYNQ.remote must answer, got a connection but not a byte within")
