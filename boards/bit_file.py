@@ -112,6 +112,11 @@ def virtual_bit(board: Board, config: Config, build: str, hwh: str) -> BitFile:
     )
 
 
+def is_virtual(bit: BitFile) -> bool:
+    """Whether a bitstream is for the virtual board only."""
+    return f"Version={VIVADO}" in bit.design.split(";")
+
+
 def read_virtual(bit: BitFile, where: str) -> dict[str, str]:
     """The facts in a virtual board's bitstream; BoardError for one of a real FPGA."""
     return parse_virtual(bit.payload, where)

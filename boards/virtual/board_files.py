@@ -7,6 +7,7 @@ A write to the FPGA manager's `firmware` configures the fabric with the bitstrea
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from threading import Lock
 
@@ -25,7 +26,7 @@ MANAGER = "/sys/class/fpga_manager/fpga0/"
 FIRMWARE = "/lib/firmware/"
 BUFFERS = "/proc/vdla/buffers"
 """A file of the virtual board alone: its buffers in JSON, to find what was not freed."""
-_WRITABLE = (FIRMWARE, "/tmp/")
+_WRITABLE = (FIRMWARE, "/run/", "/tmp/")
 
 _KERNELS = {
     "zynq7": "Linux version 5.15.19-xilinx (virtual@vdla) (arm-xilinx-linux-gnueabi-gcc) #1 SMP armv7l\n",
@@ -46,6 +47,7 @@ class BoardFiles:
         self._program = program
         self._files: dict[str, bytes] = {}
         self._state, self._flags = b"unknown\n", b"0\n"
+        self._started_s = time.monotonic()
         self._lock = Lock()
         self._programming = Lock()
 
@@ -66,6 +68,7 @@ class BoardFiles:
             "/proc/version": lambda: _KERNELS[self._board.processor].encode(),
             "/proc/device-tree/chosen/pynq_board": lambda: self._board.title.encode() + b"\0",
             "/proc/meminfo": self._meminfo,
+            "/proc/uptime": lambda: f"{time.monotonic() - self._started_s:.2f} 0.00\n".encode(),
             MANAGER + "state": lambda: self._state,
             MANAGER + "flags": lambda: self._flags,
             BUFFERS: self._buffers,
@@ -92,7 +95,7 @@ class BoardFiles:
         elif path.startswith(_WRITABLE) and ".." not in path:
             self._store(path, content)
         else:
-            raise FileRefusal(f"board file: path must lie in {' or '.join(_WRITABLE)}, got {path[:80]!r}")
+            raise FileRefusal(f"board file: path must lie in one of {', '.join(_WRITABLE)}, got {path[:80]!r}")
 
     def _set_flags(self, content: bytes) -> None:
         if content.strip() != b"0":

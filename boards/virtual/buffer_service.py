@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from vdla.boards.virtual.memory import BoardMemory, Buffer, MemoryRefusal
-from vdla.boards.virtual.messages import Message, messages
+from vdla.runtime.devices.pynq_messages import Message, messages
 
 _CHUNK_BYTES = (4 << 20) - (64 << 10)  # under the client's limit of a message, 4 MiB
 _VIRTUAL = 0x7F0000000000  # where the server's process would have mapped the memory

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vdla.boards.virtual.board_files import MOST_BYTES, BoardFiles, FileRefusal
-from vdla.boards.virtual.messages import Message, messages
+from vdla.runtime.devices.pynq_messages import Message, messages
 
-_CHUNK_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 10  # as on a board
 
 
 class DeviceService:

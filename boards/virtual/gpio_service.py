@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from vdla.boards.virtual.fabric import BusError
-from vdla.boards.virtual.messages import Message, messages
+from vdla.runtime.devices.pynq_messages import Message, messages
 
 _CHIPS = {"zynq7": (906, 118), "zynqmp": (338, 174)}  # first number, pins
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, Protocol
 
 import grpc
 
-from vdla.boards.virtual.messages import Message, messages
+from vdla.runtime.devices.pynq_messages import Message, messages
 from vdla.support.errors import Error
 
 _MESSAGES = {

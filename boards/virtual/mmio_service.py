@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from vdla.boards.virtual.address_space import AddressSpace
 from vdla.boards.virtual.fabric import BusError
-from vdla.boards.virtual.messages import Message, messages
+from vdla.runtime.devices.pynq_messages import Message, messages
 
 _MOST_BYTES = 1 << 32  # of the base address and the length of a range
 _MASKS = {1: 0xFF, 2: 0xFFFF, 4: 0xFFFFFFFF}
@@ -42,13 +42,12 @@ class MmioService:
         return self._messages.ReadResponse(status=True, data=self._space.read_word(address) & mask)
 
     def write(self, request: Message) -> Message:
-        """Set the words at an offset."""
+        """Set the word at an offset: of more words, a board's server writes the first one only."""
         data = request.data
         if not data or len(data) % 4:
             raise BusError(f"mmio: data of a write must be whole words, got {len(data)} bytes")
         address = self._address(request.mmio_id, request.offset, len(data))
-        for at in range(0, len(data), 4):
-            self._space.write_word(address + at, int.from_bytes(data[at : at + 4], "little"))
+        self._space.write_word(address, int.from_bytes(data[:4], "little"))
         return self._messages.WriteResponse(status=True)
 
     def _address(self, identifier: str, offset: int, nbytes: int) -> int:

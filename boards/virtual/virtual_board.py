@@ -30,12 +30,12 @@ from vdla.boards.virtual.faults import Fault, FullMemory, OtherBitstream
 from vdla.boards.virtual.gpio_service import GpioService
 from vdla.boards.virtual.guard import Guard
 from vdla.boards.virtual.memory import BASE_ADDRESS, DEFAULT_BYTES, BoardMemory
-from vdla.boards.virtual.messages import messages
 from vdla.boards.virtual.mmio_service import MmioService
 from vdla.boards.virtual.server import PORT, BoardServer, Service
 from vdla.boards.virtual.slcr import SystemRegisters
 from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import OFFSETS
+from vdla.runtime.devices.pynq_messages import messages
 from vdla.support.errors import Error
 
 if TYPE_CHECKING:

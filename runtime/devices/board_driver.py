@@ -3,7 +3,8 @@
 
 Each register access is a load or store, or a call to another machine, which takes 0.4 ms or more.
 The driver makes few accesses of them: registers that follow each other are written together, and
-counters are read side by side.
+counters are read side by side. PYNQ.remote's server sets one word in an access, whatever it is
+sent, so that there registers are written side by side, too.
 
 Nothing keeps other clients away: any may write the registers, and PYNQ has no lock. The invariant:
 a run that counts has read back all that it depends on, before its start and after its results.
@@ -25,7 +26,7 @@ from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.driver import DONE, INTERRUPT_ENABLED, Driver, Identity, Stream, is_set
 
 _WORD_BYTES = 4
-_READERS = 8
+_THREADS = 8
 
 
 class BoardBus:
@@ -33,7 +34,7 @@ class BoardBus:
 
     def __init__(self, link: BoardLink, mmio: Any, *, remote: bool) -> None:  # noqa: ANN401  of PYNQ
         self._link, self._mmio = link, mmio
-        self._readers = ThreadPoolExecutor(_READERS) if remote else None
+        self._threads = ThreadPoolExecutor(_THREADS) if remote else None
 
     def read_word(self, offset: int) -> int:
         """The word at an offset."""
@@ -46,20 +47,24 @@ class BoardBus:
             self._mmio.write(offset, int(value))
 
     def write_words(self, offset: int, values: Sequence[int]) -> None:
-        """Set the words from an offset on, in order."""
+        """Set the words from an offset on, in any order; PYNQ.remote takes them one by one."""
+        if self._threads is not None:
+            offsets = range(offset, offset + _WORD_BYTES * len(values), _WORD_BYTES)
+            list(self._threads.map(self.write_word, offsets, values))
+            return
         with self._link.calls(f"write the registers from {offset:#x}"):
             self._mmio.write(offset, np.array(values, "<u4").tobytes())
 
     def read_words(self, offsets: Sequence[int]) -> list[int]:
         """The words at offsets, read in any order."""
-        if self._readers is None:
+        if self._threads is None:
             return [self.read_word(offset) for offset in offsets]
-        return list(self._readers.map(self.read_word, offsets))
+        return list(self._threads.map(self.read_word, offsets))
 
     def close(self) -> None:
-        """End the threads that read."""
-        if self._readers is not None:
-            self._readers.shutdown(wait=False)
+        """End the threads."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
 
 
 class BoardDriver(Driver):
@@ -70,7 +75,7 @@ class BoardDriver(Driver):
         self._board = bus
 
     def write_all(self, values: Mapping[str, int]) -> None:
-        """Set registers in order; those that follow each other in one access."""
+        """Set registers; those that follow each other in one access, or at the same time."""
         runs: list[tuple[int, list[int]]] = []
         for name, value in values.items():
             offset = OFFSETS[name]
@@ -89,11 +94,17 @@ class BoardDriver(Driver):
 class TakenError(DeviceError):
     """A run without a result, because another client used the machine or its memory meanwhile."""
 
-    def __init__(self, where: str, got: str) -> None:
+    def __init__(self, where: str, got: str, others: Sequence[str] = ()) -> None:
+        self._where, self._got = where, got
+        also = f" (open on the board: {', '.join(others)})" if others else ""
         super().__init__(
             f"{where}: board must have one client during a run, got {got}; the run has no result: "
-            "end the other client, or let all of them use one vdla board serve --listen, and run again"
+            f"end the other client{also}, or let all of them use one vdla board serve --listen, and run again"
         )
+
+    def naming(self, others: Sequence[str]) -> TakenError:
+        """The error with the names of the other clients, as far as they are known."""
+        return TakenError(self._where, self._got, others) if others else self
 
 
 class SoleRun:

@@ -37,7 +37,7 @@ def memory_report(board: LoadedOverlay, nbytes: int, held_bytes: int) -> str:
         meminfo = board.meminfo()
     except Exception:  # not to describe the failure must not hide it
         meminfo = ""
-    total, free = _kib(meminfo, "CmaTotal"), _kib(meminfo, "CmaFree")
+    total, free = meminfo_kib(meminfo, "CmaTotal"), meminfo_kib(meminfo, "CmaFree")
     if total is None or free is None:
         return "free tensors, or raise the kernel's contiguous memory (cma=SIZE in bootargs, such as cma=256M)"
     has = f"the board has {total} KiB, {free} KiB of it free"
@@ -57,7 +57,8 @@ _OTHERS = {
 """By whether the board is remote, on the memory of others."""
 
 
-def _kib(meminfo: str, field: str) -> int | None:
+def meminfo_kib(meminfo: str, field: str) -> int | None:
+    """A field of /proc/meminfo in KiB, None where it has none of that name."""
     for line in meminfo.splitlines():
         name, _, value = line.partition(":")
         words = value.split()
@@ -108,7 +109,8 @@ class ContiguousMemory:
         return bool(self._blocks or self._unreleased)
 
     @property
-    def _held_bytes(self) -> int:
+    def held_bytes(self) -> int:
+        """The bytes of all blocks."""
         return sum(block.nbytes for block in self._blocks.values())
 
     # --- blocks
@@ -117,7 +119,7 @@ class ContiguousMemory:
         """The physical address of a zeroed block; DeviceError where the board has none."""
         where = self._link.where
         size = require_size(where, nbytes)
-        free = self._limit - self._held_bytes
+        free = self._limit - self.held_bytes
         if size > free:
             raise DeviceError(
                 f"{where}: cannot allocate {size} bytes of DRAM, {free} of memory_bytes are left; "
@@ -147,7 +149,7 @@ class ContiguousMemory:
                 raise
             raise DeviceError(
                 f"{self._link.where}: cannot allocate {size} bytes of contiguous memory "
-                f"({one_line(error.__cause__ or error)}); {memory_report(self._board, size, self._held_bytes)}"
+                f"({one_line(error.__cause__ or error)}); {memory_report(self._board, size, self.held_bytes)}"
             ) from error
 
     def _require_reachable(self, address: int, size: int) -> None:

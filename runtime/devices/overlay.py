@@ -21,6 +21,7 @@ import numpy as np
 from vdla.hardware.config import Config
 from vdla.runtime.devices.board_clock import BoardClock
 from vdla.runtime.devices.board_link import BoardLink, await_board, limit_calls, one_line
+from vdla.runtime.devices.client_entry import NoteFiles, note_files
 from vdla.runtime.devices.completion import InterruptWait, interrupt_wait
 from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.handoff import IP_VLNV
@@ -29,6 +30,8 @@ from vdla.runtime.devices.installed_overlays import installed_bitstreams
 OVERLAYS = "VDLA_OVERLAYS"
 """The environment variable with the folder of bitstreams."""
 
+ENVIRONMENT = Path("/etc/profile.d/pynq_venv.sh")
+"""Of images of PYNQ: what a shell reads to find PYNQ's Python."""
 _CALL_S = 120.0  # a simulated board may take long to answer
 _MEMINFO = "/proc/meminfo"
 _FIRMWARE = "/lib/firmware/"
@@ -41,7 +44,8 @@ class LoadedOverlay:
     """What the driver uses of a loaded overlay.
 
     `remote`: each access is a call to another machine. `parameters` are those of the accelerator in
-    the hardware handoff file. `await_board` waits for a board that was lost.
+    the hardware handoff file. `await_board` waits for a board that was lost. `files` are those of a
+    board that has a note on its clients, `file` is the bitstream's name there, after its content.
     """
 
     mmio: Any
@@ -52,6 +56,8 @@ class LoadedOverlay:
     meminfo: Callable[[], str]
     await_board: Callable[[], None]
     clock: BoardClock
+    files: NoteFiles | None
+    file: str
 
     @property
     def coherent(self) -> bool:
@@ -126,6 +132,8 @@ def load_overlay(link: BoardLink, bitstream: Path, target: object = None, *, dow
             meminfo=partial(_meminfo, device, remote),
             await_board=partial(await_board, device),
             clock=BoardClock(link.where, pynq),
+            files=note_files(device, remote=remote),
+            file=_file_name(bitstream),
         )
     except DeviceError:
         raise
@@ -142,8 +150,7 @@ def _upload(overlay: Any, device: Any, bitstream: Path) -> None:  # noqa: ANN401
     PYNQ sends a bitstream only where the board has none of its name, so the name has a hash of the
     content. A file that the board cannot load may be the part that an interrupted upload left.
     """
-    digest = hashlib.sha256(bitstream.read_bytes()).hexdigest()
-    overlay.binfile_name = f"{bitstream.stem}-{digest[:_HASH_DIGITS]}.bin"
+    overlay.binfile_name = _file_name(bitstream)
     path = _FIRMWARE + overlay.binfile_name
     was_there = device.exists_file(path).exists
     try:
@@ -155,12 +162,22 @@ def _upload(overlay: Any, device: Any, bitstream: Path) -> None:  # noqa: ANN401
         overlay.download()
 
 
+def _file_name(bitstream: Path) -> str:
+    """The name of a bitstream's file on a board, with a hash of its content."""
+    digest = hashlib.sha256(bitstream.read_bytes()).hexdigest()
+    return f"{bitstream.stem}-{digest[:_HASH_DIGITS]}.bin"
+
+
 def _import_pynq(where: str) -> Any:  # noqa: ANN401  a module without types
     try:
         import pynq
         import pynq.overlay
     except ModuleNotFoundError as error:
-        hint = "; pip install 'setuptools<82' has it" if error.name == "pkg_resources" else ""
+        hint = ""
+        if error.name == "pkg_resources":
+            hint = "; pip install 'setuptools<82' has it"
+        elif ENVIRONMENT.exists():
+            hint = f"; it is in an environment of its own: as root, in the same shell, . {ENVIRONMENT}"
         raise DeviceError(f"{where}: Python package {error.name} must be installed, got none{hint}") from error
     return pynq
 
@@ -235,5 +252,5 @@ def _hint(error: Exception) -> str:
     if "No Devices Found" in said or "Failed to connect" in said:
         return "; run on a board, or set PYNQ_REMOTE_DEVICES to the address of one before PYNQ is imported"
     if "oot permission" in said:
-        return "; run as root"
+        return "; run as root (sudo -i)"
     return ""

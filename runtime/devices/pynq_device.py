@@ -26,6 +26,7 @@ from vdla.hardware.program import STREAM, Program
 from vdla.runtime.devices.board_clock import at_clock, rail_watts, require_clock
 from vdla.runtime.devices.board_driver import BoardBus, BoardDriver, SoleRun, TakenError
 from vdla.runtime.devices.board_link import BoardLink
+from vdla.runtime.devices.client_entry import ClientEntry
 from vdla.runtime.devices.completion import Completion, RunLimits, RunTimeoutError
 from vdla.runtime.devices.contiguous_memory import ContiguousMemory
 from vdla.runtime.devices.device import DeviceError
@@ -93,7 +94,9 @@ class PynqDevice:
         self.completion = Completion(self.driver, overlay.interrupt)
         self._await_board = overlay.await_board
         self._memory: ContiguousMemory | None = ContiguousMemory(self._link, limit, overlay)
+        self._entry = ClientEntry(self._link, overlay.files, config, overlay.file)
         try:
+            self._entry.open(loaded=download)
             self._begin(overlay, accept_build)
             self._set_clock(overlay, clock_mhz)
         except BaseException:
@@ -113,7 +116,9 @@ class PynqDevice:
         if mhz is not None:
             with self._link.calls("set the clock"):
                 overlay.clock.set_mhz(mhz)
-        self.config = at_clock(self.config, overlay.clock.read_mhz())
+        said = overlay.clock.read_mhz()
+        self.config = at_clock(self.config, said)
+        self._entry.clocked(said)
 
     def power(self) -> Mapping[str, float]:
         """The watts of each of the board's power rails; DeviceError where it has none."""
@@ -146,6 +151,7 @@ class PynqDevice:
         require_addresses(where, self.config, program, addresses, memory.require_window)
         require_verified(program)
         with self._alone():
+            self._entry.run(memory.held_bytes)
             words = program.link(addresses)
             if words.size:
                 memory.write(addresses[STREAM], flat_bytes(where, words))
@@ -189,7 +195,7 @@ class PynqDevice:
             if lock_error is None and isinstance(error, RunTimeoutError):
                 return DeviceError(self._late(run, error, words))
             self._end(run)
-            return lock_error or error
+            return error if lock_error is None else lock_error.naming(self._entry.others())
         except DeviceError:  # the connection is lost, as the first error says
             return error
 
@@ -257,6 +263,7 @@ class PynqDevice:
             if run is not None:
                 self._link.release("reset the machine", lambda: self._end(run))
             memory.close()
+            self._entry.close()
         self._bus.close()
 
     def _answer(self) -> None:

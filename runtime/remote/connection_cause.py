@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from vdla.runtime.remote.address import Address
+from vdla.runtime.remote.address import SCHEME, Address
 from vdla.runtime.remote.certificate_life import MAKE, CertificateLife
 from vdla.runtime.remote.credentials import CA, CLIENT, CLIENT_KEY, Credentials
 from vdla.runtime.remote.errors import RemoteError
@@ -50,16 +50,59 @@ class Cause(Enum):
 
 
 class ConnectionFault(RemoteError):
-    """A connection that does not stand, and its cause."""
+    """A connection that does not stand, and its cause; `address` as its service is addressed."""
 
-    def __init__(self, address: Address, cause: Cause, sentence: str) -> None:
+    def __init__(self, address: str, cause: Cause, sentence: str) -> None:
         super().__init__(f"{address}: {sentence}")
         self.cause = cause
 
 
-def connection_fault(address: Address, credentials: Credentials, step_s: float = _STEP_S) -> ConnectionFault:
+@dataclass(frozen=True, slots=True)
+class ServerKind:
+    """What kind of server should answer at an address, as sentences call it.
+
+    `start` is what starts it, `listen` what lets it listen elsewhere, `plain` what to say where
+    only it uses TLS.
+    """
+
+    name: str
+    scheme: str
+    program: str
+    start: str
+    listen: str
+    plain: str
+
+    def shown(self, address: Address) -> str:
+        """An address as users write it."""
+        return f"{self.scheme}{address.target}"
+
+
+SERVER = ServerKind(
+    name="server",
+    scheme=SCHEME,
+    program="vdla board serve",
+    start="start it with vdla board serve --listen, or check the port",
+    listen="serve with --listen",
+    plain="client must use TLS, as the server does, got no tls; pass tls=, the folder with the server's ca.pem, "
+    "or name it in the file of a farm, which commands take as a device",
+)
+"""A server of ours."""
+
+
+def connection_fault(
+    address: Address, credentials: Credentials, step_s: float = _STEP_S, kind: ServerKind = SERVER
+) -> ConnectionFault:
     """The cause for which no connection stands; each step may take `step_s` seconds."""
-    return _Attempt(address, credentials, step_s).fault()
+    return _Attempt(address, credentials, step_s, kind).fault()
+
+
+def other_service(address: Address, kind: ServerKind) -> ConnectionFault:
+    """The fault of a port at which something else listens."""
+    return ConnectionFault(
+        kind.shown(address),
+        Cause.OTHER_SERVICE,
+        f"port {address.port} must be that of {kind.program}, got a service of another kind; check the port",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +110,7 @@ class _Attempt:
     address: Address
     credentials: Credentials
     step_s: float
+    kind: ServerKind
 
     def fault(self) -> ConnectionFault:
         """Make the steps up to the one that fails."""
@@ -80,15 +124,17 @@ class _Attempt:
             except TimeoutError:
                 return self._silent()
             except OSError as error:
-                return self._because(Cause.NO_ANSWER, f"server must answer, got {_reason(error)}; try again later")
+                return self._because(
+                    Cause.NO_ANSWER, f"{self.kind.name} must answer, got {_reason(error)}; try again later"
+                )
 
     def _because(self, cause: Cause, sentence: str) -> ConnectionFault:
-        return ConnectionFault(self.address, cause, sentence)
+        return ConnectionFault(self.kind.shown(self.address), cause, sentence)
 
     def _silent(self) -> ConnectionFault:
         return self._because(
             Cause.NO_ANSWER,
-            f"server must answer, got a connection but not a byte within {self.step_s:g} s; "
+            f"{self.kind.name} must answer, got a connection but not a byte within {self.step_s:g} s; "
             "its process is stopped or overloaded: continue or restart it",
         )
 
@@ -98,7 +144,7 @@ class _Attempt:
         return socket.create_connection((host, self.address.port), self.step_s)
 
     def _no_connection(self, error: OSError) -> ConnectionFault:
-        host = self.address.host
+        host, kind = self.address.host, self.kind
         if isinstance(error, (socket.gaierror, UnicodeError)):
             return self._because(
                 Cause.UNKNOWN_HOST,
@@ -109,20 +155,19 @@ class _Attempt:
             return self._because(
                 Cause.ADDRESS_FAMILY,
                 f"this machine must have a route for {family} to {host}, got {_reason(error)}; "
-                f"use the {other} address of the server",
+                f"use the {other} address of the {self.kind.name}",
             )
         twin = self._twin()
         if twin is not None:
             return self._because(
                 Cause.ADDRESS_FAMILY,
-                f"server must listen with {family}, got one that listens at {twin.target} only; "
-                f"use {twin}, or serve with --listen {self.address.target}",
+                f"{kind.name} must listen with {family}, got one that listens at {twin.target} only; "
+                f"use {kind.shown(twin)}, or {kind.listen} {self.address.target}",
             )
         if isinstance(error, ConnectionRefusedError):
             return self._because(
                 Cause.NO_SERVER,
-                f"server must listen on port {self.address.port}, got a refused connection; "
-                "start it with vdla board serve --listen, or check the port",
+                f"{kind.name} must listen on port {self.address.port}, got a refused connection; {kind.start}",
             )
         return self._because(
             Cause.NO_SERVER,
@@ -149,23 +194,18 @@ class _Attempt:
                 pass
         except ssl.SSLError as error:
             if "ALERT" not in (error.reason or ""):  # an alert is TLS as well
-                return self._other_service()
-        return self._because(
-            Cause.ONE_SIDED_TLS,
-            "client must use TLS, as the server does, got no tls; pass tls=, the folder with the server's ca.pem",
-        )
+                return self._no_tls()
+        return self._because(Cause.ONE_SIDED_TLS, self.kind.plain)
 
-    def _other_service(self) -> ConnectionFault:
+    def _no_tls(self) -> ConnectionFault:
         """A server without TLS that gRPC cannot use."""
         with closing(self._connect(self.address.host)) as raw:
             raw.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
             first = raw.recv(9)
         if first.startswith(_HTTP2):
-            return self._because(Cause.NO_ANSWER, "server must answer, got a connection that came too late; try again")
-        return self._because(
-            Cause.OTHER_SERVICE,
-            f"port {self.address.port} must be that of vdla board serve, got a service of another kind; check the port",
-        )
+            name = self.kind.name
+            return self._because(Cause.NO_ANSWER, f"{name} must answer, got a connection that came too late; try again")
+        return other_service(self.address, self.kind)
 
     # --- with TLS
 

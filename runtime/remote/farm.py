@@ -6,6 +6,8 @@ name = "left"
 address = "pynq://10.0.0.5:7968"
 tls = "certificates"      # paths are relative to the file
 token_file = "token"
+
+A board that runs PYNQ.remote, HOST:7967, may be listed for its status; it has no sessions.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -22,11 +23,13 @@ from typing import Any
 
 from vdla.hardware.config import Config
 from vdla.runtime.devices.request_checks import require_config
-from vdla.runtime.remote.address import Address
+from vdla.runtime.remote.address import SCHEME, Address
 from vdla.runtime.remote.credentials import Credentials
 from vdla.runtime.remote.errors import RemoteError
 from vdla.runtime.remote.messages import BoardStatus
 from vdla.runtime.remote.open_calls import board_status
+from vdla.runtime.remote.pynq_board import PORT as PYNQ_PORT
+from vdla.runtime.remote.pynq_board import PynqBoard
 from vdla.runtime.remote.remote_device import RemoteDevice
 from vdla.support.file_kind import unreadable
 
@@ -41,16 +44,32 @@ _SETTLE_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class FarmBoard:
-    """One server of a farm."""
+    """One board of a farm: that of a server, or one that runs PYNQ.remote, HOST:7967."""
 
     name: str
     address: str
     tls: Path | None = None
     token_file: Path | None = None
 
+    @property
+    def runs_pynq(self) -> bool:
+        """Whether PYNQ.remote should answer, not a server of ours."""
+        return not self.address.startswith(SCHEME)
+
+    def pynq(self, timeout_s: float = STATUS_S) -> PynqBoard:
+        """The connection to a board that runs PYNQ.remote; RemoteError where there is none."""
+        return PynqBoard(Address.parse(self.address), timeout_s)
+
     def status(self, timeout_s: float = STATUS_S) -> BoardStatus:
         """What the server says of itself; RemoteError where it does not answer."""
         return board_status(self.address, Credentials.of(self.tls, token_file=self.token_file), timeout_s)
+
+
+def board_address(text: object) -> str:
+    """The address of a board as `FarmBoard` has it; RemoteError where it is none."""
+    address = Address.parse(text)
+    is_pynq = address.port == PYNQ_PORT and not str(text).startswith(SCHEME)
+    return address.target if is_pynq else str(address)
 
 
 def read_farm(path: str | Path) -> tuple[FarmBoard, ...]:
@@ -91,22 +110,9 @@ def _board(where: str, entry: object, folder: Path) -> FarmBoard:
             raise RemoteError(f"{where}: fields must be texts named {', '.join(_FIELDS)}, got {field} = {value!r}")
     if "address" not in entry:
         raise RemoteError(f"{where}: address must be given, got {', '.join(entry) or 'nothing'}")
-    address = str(Address.parse(entry["address"]))
+    address = board_address(entry["address"])
     paths = {name: folder / entry[name] for name in ("tls", "token_file") if name in entry}
     return FarmBoard(entry.get("name", address), address, **paths)
-
-
-def farm_status(boards: Sequence[FarmBoard]) -> list[BoardStatus | RemoteError]:
-    """The status of every board, or why it has none to report; all are asked at the same time."""
-
-    def ask(board: FarmBoard) -> BoardStatus | RemoteError:
-        try:
-            return board.status()
-        except RemoteError as error:
-            return error
-
-    with ThreadPoolExecutor(min(32, len(boards))) as pool:
-        return list(pool.map(ask, boards))
 
 
 def _answers(
@@ -151,10 +157,11 @@ def open_farm(
     """
     boards = read_farm(path)
     require_config(f"device {path}", config)
-    reasons: dict[str, str] = {}
+    reasons = {board.name: _no_queue(board) for board in boards if board.runs_pynq}
     usable: list[tuple[tuple[int, float], FarmBoard]] = []
-    for board, status in _answers(boards, settled=lambda: bool(usable)):
-        reason = str(status) if isinstance(status, RemoteError) else _misfit(status, config, memory_bytes)
+    servers = [board for board in boards if not board.runs_pynq]
+    for board, status in _answers(servers, settled=lambda: bool(usable)):
+        reason = _misfit(status, config, memory_bytes) if isinstance(status, BoardStatus) else str(status)
         if reason:
             reasons[board.name] = reason
         elif isinstance(status, BoardStatus):
@@ -172,6 +179,15 @@ def open_farm(
         return device
     listed = "".join(f"\n  {board.name}: {reasons[board.name]}" for board in boards)  # not as they answered
     raise RemoteError(f"device {path}: a board must be free and fit, got none of {len(boards)}:{listed}")
+
+
+def _no_queue(board: FarmBoard) -> str:
+    """Why a board that runs PYNQ.remote takes no work of a farm."""
+    host = Address.parse(board.address).host
+    return (
+        f"{board.address}: board must have a server with a queue, got PYNQ.remote; serve it from a computer: "
+        f"PYNQ_REMOTE_DEVICES={host} vdla board serve --listen HOST:PORT --device pynq"
+    )
 
 
 def _note(path: str, reasons: Mapping[str, str]) -> None:

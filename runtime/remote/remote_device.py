@@ -7,9 +7,7 @@ a run brings small outputs along with its statistics.
 
 from __future__ import annotations
 
-import getpass
 import hashlib
-import socket
 import threading
 from collections.abc import Mapping
 from os import PathLike
@@ -22,6 +20,7 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program, placed_sizes
 from vdla.runtime.devices import DeviceError
+from vdla.runtime.devices.client_name import client_name
 from vdla.runtime.devices.request_checks import flat_bytes, require_addresses, require_config
 from vdla.runtime.remote.address import Address
 from vdla.runtime.remote.client_memory import ClientMemory
@@ -56,14 +55,6 @@ _MOST_CONTENTS = 8
 _UPLOADS = 3
 
 
-def _client_name() -> str:
-    """Who holds a session, as the server shows it to others."""
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (KeyError, OSError):  # a user without a name, as in a container
-        return socket.gethostname()
-
-
 class RemoteDevice:
     """A session with the server at `address`; see docs/remote.md.
 
@@ -95,7 +86,7 @@ class RemoteDevice:
         self.timeout_cycles = None if timeout_cycles is None else int(timeout_cycles)
         self.device_s = 0.0
         self.runs = 0
-        hello = Hello(VERSION, _client_name(), "", None if memory_bytes is None else int(memory_bytes), None)
+        hello = Hello(VERSION, client_name(), "", None if memory_bytes is None else int(memory_bytes), None)
         self._lock = threading.RLock()
         self._connection: Connection | None = None
         connection = Connection(where, Credentials.of(tls, token, token_file), hello, connect_s, wait_s)

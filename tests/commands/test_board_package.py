@@ -38,8 +38,9 @@ def test_the_command_writes_both_wheels(tmp_path: Path, capsys: Capture, monkeyp
     assert board == Path("dist", f"vdla_board-{VERSION}-py3-none-any.whl")
     assert overlay.name.startswith(f"vdla_pynq_z2-{VERSION}+bit")
     assert lines[2:] == [
+        "pynq_z2.bit is of the virtual board: a real one does not load it",
         "next, with both on the board and as root: pip3 install --no-index vdla_*.whl && pynq get-notebooks "
-        "vdla_pynq_z2"
+        "vdla_pynq_z2",
     ]
     with zipfile.ZipFile(overlay) as archive:
         assert archive.read("vdla_pynq_z2/pynq_z2/pynq_z2.bit") == path.read_bytes()

@@ -127,6 +127,7 @@ def test_info_names_versions_memory_and_bitstreams(
     (tmp_path / "board").write_bytes(b"Pynq-Z2\0")
     monkeypatch.setattr(info_command, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(info_command, "BOARD", tmp_path / "board")
+    monkeypatch.setattr(info_command, "NOTE", tmp_path / "note")
     assert main(["info"]) == 0
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     assert lines[:3] == ["this board", "what is", f"vdla_board {VERSION}"]
@@ -136,6 +137,20 @@ def test_info_names_versions_memory_and_bitstreams(
     ]  # fmt: skip
     assert lines[-1].startswith(f"pynq_z2.bit pynq_z2 {Config.preset('pynq_z2').fingerprint} ")
     monkeypatch.chdir(tmp_path)
+    client = {
+        "key": "1",
+        "client": "ada@pynq",
+        "machine": "m",
+        "file": "f",
+        "memory_bytes": 0,
+        "since_s": 0,
+        "seen_s": 0,
+    }
+    (tmp_path / "note").write_text(json.dumps({"clients": [client]}))
+    assert info_command.board_facts()["open by"] == "ada@pynq"
+    assert info_command.board_facts()["loaded"] == "none noted"
+    (tmp_path / "note").write_bytes(b"")
+    assert info_command.board_facts()["open by"] == "nobody"
     assert main(["info"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == (
         "bitstreams: none with a .hwh beside it, in $VDLA_OVERLAYS, the current folder or installed packages"

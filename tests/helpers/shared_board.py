@@ -84,6 +84,7 @@ class SharedBoard:
         return LoadedOverlay(
             mmio=port, allocate=port.allocate, parameters={}, remote=False, interrupt=None,
             meminfo=lambda: "", await_board=lambda: None, clock=BoardClock("pynq", None),
+            files=None, file="a.bin",
         )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ SUBCOMMANDS = {
     "wheel": "write the part of VDLA that runs on a board as a wheel of its own",
     "package": "write a bitstream, checked, as a wheel for the board, with notebooks",
     "serve": "start a virtual board for clients of pynq, or serve a device for pynq://",
-    "status": "say what servers of devices do",
+    "status": "say what boards do and who uses them",
     "certificates": "make the certificates of a server and its clients",
     "selftest": "check a device and measure its memory",
 }

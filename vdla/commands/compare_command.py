@@ -26,7 +26,7 @@ EXAMPLES = """\
   vdla compare sim rtl c2.vdla           exit code 1 when they differ
   vdla compare sim rtl c2.vdla --seed 7 --dram read_latency=200 beat_cycles=2
   vdla compare sim pynq c2.vdla --bitstream pynq_z2.bit --results-only
-  vdla compare sim pynq://board:7968 model.vdla --input x.npy
+  vdla compare sim farm.toml model.vdla --input x.npy
                                          a wrong result of a network, down to
                                          layer, instruction and entry
 """

@@ -15,7 +15,7 @@ grpc = pytest.importorskip("grpc", reason="pynq is not installed (make test-boar
 pytest.importorskip("pynq", reason="pynq is not installed (make test-board)")
 
 from vdla.boards.virtual.board_files import BUFFERS, MANAGER  # noqa: E402
-from vdla.boards.virtual.messages import messages  # noqa: E402
+from vdla.runtime.devices.pynq_messages import messages  # noqa: E402
 
 TIMEOUT_S = 20
 SERVICES = {"device": "remote_device", "mmio": "mmio", "buffer": "buffer", "gpio": "gpio"}
@@ -150,13 +150,13 @@ def test_offsets_and_lengths_beyond_a_range(call):
     assert call("mmio", "write", mmio_id=found, data=b"abc").msg == text
 
 
-def test_parts_of_a_word_and_several_words(call):
+def test_parts_of_a_word_and_the_first_of_several_words(call):
     found = call("mmio", "get_mmio", base_addr=0xF8000000, length=0x200).mmio_id
     assert call("mmio", "write", mmio_id=found, offset=0x30, data=bytes(range(1, 9))).msg == ""
     read = [
         call("mmio", "read", mmio_id=found, offset=at, length=n).data for at, n in ((0x30, 1), (0x30, 2), (0x34, 4))
     ]
-    assert read == [0x01, 0x0201, 0x08070605]
+    assert read == [0x01, 0x0201, 0]  # as on a board, whose server sets one word in a call
 
 
 @pytest.mark.parametrize("identifier", ["", "a-b-c", "x-f8000000-100", "1-2-3-4", "-" * 5000])

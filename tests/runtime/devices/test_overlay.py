@@ -10,7 +10,7 @@ import pytest
 from helpers.fake_pynq import FakeBoard
 
 from vdla.hardware.config import Config
-from vdla.runtime.devices import DeviceError, open_device
+from vdla.runtime.devices import DeviceError, open_device, overlay
 from vdla.runtime.devices.board_link import BoardLink
 from vdla.runtime.devices.overlay import IP_VLNV, find_bitstream, load_overlay
 
@@ -84,7 +84,7 @@ def test_a_bitstream_without_the_accelerator(here, board):
     [
         (RuntimeError("No Devices Found"), "RuntimeError: No Devices Found; run on a board, or set PYNQ_REMOTE_DEVICES "
          "to the address of one before PYNQ is imported"),
-        (OSError("Root permissions required."), "OSError: Root permissions required.; run as root"),
+        (OSError("Root permissions required."), "OSError: Root permissions required.; run as root (sudo -i)"),
         (TypeError("no frequency"), "TypeError: no frequency"),
     ],
 )  # fmt: skip
@@ -116,7 +116,14 @@ def test_a_proxy_that_keeps_the_client_from_the_board_is_named(here, board, monk
 def test_a_missing_package_is_named(here, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynq", None)
     pair(here)
-    assert message(open_device, "pynq", TINY) == "device pynq: Python package pynq must be installed, got none"
+    plain = "device pynq: Python package pynq must be installed, got none"
+    assert message(open_device, "pynq", TINY) == plain
+    environment = here / "pynq_venv.sh"
+    environment.write_text("")
+    monkeypatch.setattr(overlay, "ENVIRONMENT", environment)
+    assert message(open_device, "pynq", TINY) == (
+        f"{plain}; it is in an environment of its own: as root, in the same shell, . {environment}"
+    )
 
 
 def test_the_driver_is_bound_to_the_ip_that_is_packaged():

@@ -47,7 +47,8 @@ SENTENCES = (
     "use one of these, or make certificates with vdla board certificates --host 127.0.0.1",
     "server must use TLS, as the client does, got a server without; "
     "serve with --tls, or leave tls out and connect through an SSH tunnel",
-    "client must use TLS, as the server does, got no tls; pass tls=, the folder with the server's ca.pem",
+    "client must use TLS, as the server does, got no tls; pass tls=, the folder with the server's ca.pem, "
+    "or name it in the file of a farm, which commands take as a device",
 )
 
 

@@ -44,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Check both files, write the wheel and that for boards, say what comes next."""
+    from vdla.boards.bit_file import is_virtual, read_bit
     from vdla.boards.board import load_board
     from vdla.boards.on_board_wheel import build_wheel
     from vdla.commands.board.wheel import self_test_programs
@@ -51,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     package = _package(arguments, load_board(arguments.board))
     for path in (build_wheel(arguments.output, self_test_programs()), package.write(arguments.output)):
         output().print(f"wrote {path}", soft_wrap=True)
+    if is_virtual(read_bit(arguments.bitstream)):
+        output().print(f"{arguments.bitstream} is of the virtual board: a real one does not load it", soft_wrap=True)
     output().print(
         f"next, with both on the board and as root: pip3 install --no-index vdla_*.whl && pynq get-notebooks "
         f"{package.module}",

@@ -23,7 +23,7 @@ EXAMPLES = """\
   vdla board selftest                                the simulator, as pynq_z1
   vdla board selftest --device rtl --preset tiny --dram read_latency=200
   vdla board selftest --device pynq --bitstream pynq_z2.bit -o measured.json
-  vdla board selftest --device pynq://board:7968 --preset ultra96
+  vdla board selftest --device farm.toml --preset ultra96
   vdla run c2.vdla --dram measured.json              simulate that memory
 """
 

@@ -86,9 +86,9 @@ def run(arguments: argparse.Namespace) -> int:
         return serve_device_of(arguments)
     refuse("board serve", arguments, ("device", "tls", "token_file", "page", "limit"), "without --listen")
     from vdla.boards.overlay_files import write_overlay
-    from vdla.boards.virtual.messages import require_pynq
+    from vdla.runtime.devices.pynq_messages import require_pynq
 
-    require_pynq()
+    require_pynq("virtual board")
     config = machine(arguments)
     board = _board(arguments.board, config)
     served = _virtual_board(arguments, board, config)

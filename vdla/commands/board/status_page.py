@@ -6,7 +6,7 @@ It says who holds a board and shows no secret; it has no scripts, and asks for i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import AF_INET, AF_INET6
 from threading import Thread
@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING
 
 from vdla.charts.elements import html_page, html_table, html_text
 from vdla.commands import CommandError
+from vdla.commands.board.pynq_rows import PYNQ_CLIENT_HEADINGS, pynq_client_rows, pynq_rows
 from vdla.commands.board.status_rows import CLIENT_HEADINGS, client_rows, status_rows
 from vdla.runtime.remote.address import Address
 from vdla.runtime.remote.messages import BoardStatus
+from vdla.runtime.remote.pynq_status import PynqStatus
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 REFRESH_S = 5
-Statuses = Mapping[str, "BoardStatus | str"]
+Statuses = Mapping[str, "BoardStatus | PynqStatus | str"]
 """By the name of a board: its status, or why it has none."""
 _HEADERS = {
     "Content-Type": "text/html; charset=utf-8",
@@ -34,20 +36,32 @@ _HEADERS = {
 
 def status_html(statuses: Statuses) -> str:
     """The page: boards beside each other, who holds them, and those that do not answer."""
-    answers = {name: status for name, status in statuses.items() if isinstance(status, BoardStatus)}
+    servers = {name: status for name, status in statuses.items() if isinstance(status, BoardStatus)}
+    pynq = {name: status for name, status in statuses.items() if isinstance(status, PynqStatus)}
+    silent = [[name, status] for name, status in statuses.items() if isinstance(status, str)]
     parts = []
-    if answers:
-        columns = [status_rows(status) for status in answers.values()]
-        rows = [[row[0][0], *(value for _, value in row)] for row in zip(*columns, strict=True)]
-        parts.append(html_table(["", *answers], rows))
-    clients = [row for name, status in answers.items() for row in client_rows(name, status)]
-    parts.append(html_text("h2", "Clients"))
-    parts.append(html_table(CLIENT_HEADINGS, clients) if clients else html_text("p", "none"))
-    silent = {name: status for name, status in statuses.items() if isinstance(status, str)}
+    if servers or not pynq:
+        clients = [row for name, status in servers.items() for row in client_rows(name, status)]
+        parts += _parts({name: status_rows(status) for name, status in servers.items()}, CLIENT_HEADINGS, clients)
+    if pynq:
+        clients = [row for name, status in pynq.items() for row in pynq_client_rows(name, status)]
+        parts.append(html_text("h2", "Boards with PYNQ.remote"))
+        parts += _parts({name: pynq_rows(status) for name, status in pynq.items()}, PYNQ_CLIENT_HEADINGS, clients)
     if silent:
         parts.append(html_text("h2", "Boards that do not answer"))
-        parts.append(html_table(["board", "why"], [list(item) for item in silent.items()]))
+        parts.append(html_table(["board", "why"], silent))
     return html_page("Boards", parts)
+
+
+def _parts(boards: Mapping[str, list[tuple[str, str]]], headings: Sequence[str], clients: list[list[str]]) -> list[str]:
+    """Boards of one kind beside each other, and their clients."""
+    parts = []
+    if boards:
+        rows = [[row[0][0], *(value for _, value in row)] for row in zip(*boards.values(), strict=True)]
+        parts.append(html_table(["", *boards], rows))
+    parts.append(html_text("h2", "Clients"))
+    parts.append(html_table(headings, clients) if clients else html_text("p", "none"))
+    return parts
 
 
 class StatusPage:

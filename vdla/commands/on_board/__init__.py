@@ -24,11 +24,11 @@ COMMANDS = {
 """Every command and its one line of help."""
 
 EXAMPLES = """\
-examples:
-  python -m vdla_board info                         what this board has
-  sudo -E python3 -m vdla_board selftest            does the bitstream work?
-  sudo -E python3 -m vdla_board run m.vdla --input x.npy
-  sudo -E python3 -m vdla_board serve --listen 0.0.0.0:7968 --tls certificates
+examples, in a shell of root with PYNQ's Python (sudo -i, then . /etc/profile.d/pynq_venv.sh):
+  python3 -m vdla_board info                what this board has
+  python3 -m vdla_board selftest            does the bitstream work?
+  python3 -m vdla_board run m.vdla --input x.npy
+  python3 -m vdla_board serve --listen 0.0.0.0:7968 --tls certificates
 """
 
 

@@ -17,6 +17,7 @@ from vdla.commands.on_board.device_choice import bitstreams
 from vdla.commands.options import add_options
 from vdla.commands.plain_table import plain_table
 from vdla.runtime.devices import DeviceError
+from vdla.runtime.devices.board_note import PATH, BoardNote
 from vdla.runtime.devices.handoff import accelerator_parameters
 from vdla.support.version import VERSION
 
@@ -27,6 +28,7 @@ EXAMPLES = """\
 
 MEMINFO = Path("/proc/meminfo")
 BOARD = Path("/proc/device-tree/chosen/pynq_board")
+NOTE = Path(PATH)
 _MEMORY = {
     "memory": "MemTotal",
     "memory, available": "MemAvailable",
@@ -60,7 +62,7 @@ _COLUMNS = ("bitstream", "machine", "fingerprint", "build")
 
 
 def board_facts() -> dict[str, Any]:
-    """Versions, the board's name, and its memory in MiB."""
+    """Versions, the board's name, its memory in MiB, and who uses it."""
     board = BOARD.read_text(encoding="utf-8").strip("\0\n ") if BOARD.is_file() else "not a PYNQ image"
     return {
         "vdla_board": VERSION,
@@ -70,7 +72,14 @@ def board_facts() -> dict[str, Any]:
         "board": board,
         "processor": platform.machine(),
         **_memory(MEMINFO.read_text(encoding="utf-8") if MEMINFO.is_file() else ""),
+        **(_use(BoardNote.parse(NOTE.read_bytes())) if NOTE.is_file() else {}),
     }
+
+
+def _use(note: BoardNote) -> dict[str, str]:
+    """The bitstream that was loaded last, and who has the board open, as devices have noted."""
+    loaded = "none noted" if note.bitstream is None else f"{note.bitstream.file}, by {note.bitstream.client}"
+    return {"loaded": loaded, "open by": ", ".join(client.client for client in note.clients) or "nobody"}
 
 
 def _version(package: str) -> str:

@@ -39,9 +39,9 @@ from vdla.runtime.executor.load import load
 from vdla.runtime.executor.model import Model
 
 EXAMPLES = """\
-  sudo -E python3 -m vdla_board run resnet18.vdla --input x.npy --output out/
-  sudo -E python3 -m vdla_board run digits.vdla --random-inputs 0 --bitstream pynq_z2.bit
-  sudo -E python3 -m vdla_board run c2.vdla --random-inputs 0 --timeout 1000000
+  python3 -m vdla_board run resnet18.vdla --input x.npy --output out/
+  python3 -m vdla_board run digits.vdla --random-inputs 0 --bitstream pynq_z2.bit
+  python3 -m vdla_board run c2.vdla --random-inputs 0 --timeout 1000000
 """
 
 

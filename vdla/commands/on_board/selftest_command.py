@@ -27,9 +27,9 @@ KNOWN_PROGRAMS = Path(__file__).resolve().parent / "programs"
 """The folder with a file of known programs for each machine, in the wheel for boards."""
 
 EXAMPLES = """\
-  sudo -E python3 -m vdla_board selftest                     the bitstream at hand
-  sudo -E python3 -m vdla_board selftest --bitstream pynq_z2.bit --json
-  python3 -m vdla_board selftest --device pynq://board:7968 --preset pynq_z2
+  python3 -m vdla_board selftest                     the bitstream at hand
+  python3 -m vdla_board selftest --bitstream pynq_z2.bit --json
+  python3 -m vdla_board selftest --device pynq://127.0.0.1:7968 --preset pynq_z2
 """
 
 

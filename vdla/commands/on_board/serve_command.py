@@ -10,8 +10,8 @@ from vdla.commands.options import add_options
 from vdla.commands.serving import add_credential_arguments, serve_device
 
 EXAMPLES = """\
-  sudo -E python3 -m vdla_board serve --listen 0.0.0.0:7968 --tls certificates
-  sudo -E python3 -m vdla_board serve --listen 127.0.0.1:7968 --limit sessions=4
+  python3 -m vdla_board serve --listen 0.0.0.0:7968 --tls certificates
+  python3 -m vdla_board serve --listen 127.0.0.1:7968 --limit sessions=4
 """
 
 

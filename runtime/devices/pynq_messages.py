@@ -21,7 +21,7 @@ Message = Any
 
 
 class MissingPackageError(Error, RuntimeError):
-    """A package that the virtual board needs is not installed."""
+    """A package that a virtual board, or a client of a board, needs is not installed."""
 
 
 @cache
@@ -30,22 +30,22 @@ def messages(service: str) -> ModuleType:
     name = f"pynq.remote.{service}_pb2"
     if name in sys.modules:
         return sys.modules[name]
-    path = _folder() / f"{service}_pb2.py"
+    path = _folder("PYNQ.remote") / f"{service}_pb2.py"
     spec = importlib.util.spec_from_file_location(f"vdla_pynq_{service}_pb2", path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise MissingPackageError(f"virtual board: pynq must be 4.0 or later, got one without {path.name}")
+        raise MissingPackageError(f"PYNQ.remote: pynq must be 4.0 or later, got one without {path.name}")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def require_pynq() -> None:
+def require_pynq(where: str) -> None:
     """MissingPackageError unless pynq is installed, and with it gRPC."""
-    _folder()
+    _folder(where)
 
 
-def _folder() -> Path:
+def _folder(where: str) -> Path:
     spec = importlib.util.find_spec("pynq")
     if spec is None or spec.origin is None:
-        raise MissingPackageError('virtual board: pynq must be installed, got none (pip install "vdla[board]")')
+        raise MissingPackageError(f'{where}: pynq must be installed, got none (pip install "vdla[board]")')
     return Path(spec.origin).parent / "remote"
