@@ -37,12 +37,19 @@ class Model:
     as `open_device` takes it; "host" for a network without programs. Kernels of the CPU run on all
     processors; `vdla.native.set_threads` limits them. `specialise` compiles the network for inputs
     of shapes that it has no plan for; by default, as its file says, where there is a compiler.
+    `expressions` makes what the programs of each plan must compute, for `vdla.certify`.
     """
 
     def __init__(
-        self, artifact: Artifact, device: str | Device = "sim", *, specialise: SpecialiseModel | None = None
+        self,
+        artifact: Artifact,
+        device: str | Device = "sim",
+        *,
+        specialise: SpecialiseModel | None = None,
+        expressions: Callable[[], Sequence[Any]] = tuple,
     ) -> None:
         self.artifact = artifact
+        self._expressions = expressions
         self._require(device)
         self._device_choice = device
         self._executor: Executor | None = None
@@ -66,6 +73,11 @@ class Model:
     def name(self) -> str:
         """The name of the model."""
         return self.artifact.plan.name
+
+    @property
+    def expressions(self) -> Sequence[Any]:
+        """The `RegionExpression`s of each plan; none if they were not kept."""
+        return self._expressions()
 
     @property
     def inputs(self) -> dict[str, PlannedValue]:

@@ -14,6 +14,7 @@ from vdla.compiler.graph.accelerator.cost import (
 from vdla.compiler.graph.accelerator.operator_call import operator_call
 from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, BetterCall, candidates, partition
 from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, AcceleratedRegion
+from vdla.compiler.graph.accelerator.region_expression import RegionExpression, region_expressions
 from vdla.compiler.graph.machine.call import NotAcceleratedError, OperatorCall
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Decision",
     "NotAcceleratedError",
     "OperatorCall",
+    "RegionExpression",
     "board_cpu",
     "candidates",
     "choose",
@@ -36,6 +38,7 @@ __all__ = [
     "modelled_cpu",
     "operator_call",
     "partition",
+    "region_expressions",
     "seconds_of",
     "tensor_bytes",
 ]

@@ -26,14 +26,21 @@ class RegionExpression:
 
     `plain` computes the results of all nodes, and the packed inputs of the program; `packing` maps
     these to tensors of the program. `unpacked` computes the results that the region hands on from
-    outputs of the program, whose names it has. `results` are those of all nodes, in order.
+    its packed outputs, which `outputs` maps to tensors of the program. `results` are those of all
+    nodes, in order.
     """
 
     name: str
     plain: Graph
     packing: Mapping[str, str]
     unpacked: Graph
+    outputs: Mapping[str, str]
     results: tuple[str, ...]
+
+    @property
+    def bindings(self) -> dict[str, str]:
+        """The values of the network in the activations of the program, by tensor."""
+        return {tensor: name for name, tensor in (*self.packing.items(), *self.outputs.items())}
 
 
 def region_expressions(
@@ -67,7 +74,7 @@ class _Building:
             self.region.name, tuple(self.inputs), (*packing, *results), in_order(self.nodes), self.constants, self.types
         )
         name = f"region {self.region.name.removeprefix('region')}"
-        return RegionExpression(name, plain, packing, self._unpacked(results), results)
+        return RegionExpression(name, plain, packing, self._unpacked(results), self.region.outputs, results)
 
     def _pack(self, name: str) -> bool:
         """Add what makes an input of the program; its layout is that of any of its readers."""
@@ -84,7 +91,7 @@ class _Building:
         return False
 
     def _need(self, value: str) -> None:
-        """Add what makes a value, as far as it is a view of what this region or another one packs."""
+        """Add what makes a value, up to inputs; views are made of what they are views of."""
         if not value or value in self._known:
             return
         self._known.add(value)
@@ -130,14 +137,14 @@ class _Building:
         nodes: list[Node] = []
         constants: dict[str, Array] = {}
         types: dict[str, ValueType] = {}
-        tensors: list[str] = []
+        packed: list[str] = []
         handed_on = [value for value in results if packed_name(value) in self.region.outputs]
         for value in handed_on:
-            layout, tensor, kind = self.regions.calls[value].output, self.region.tensor(value), self.graph.tensor(value)
-            made = layout.unpack(tensor, value, kind.dtype)
-            tensors.append(tensor)
-            types[tensor] = TensorType(kind.dtype, layout.packed_shape)
+            layout, name, dtype = self.regions.calls[value].output, packed_name(value), self.graph.tensor(value).dtype
+            made = layout.unpack(name, value, dtype)
+            packed.append(name)
+            types[name] = TensorType(dtype, layout.packed_shape)
             nodes += made.nodes
             constants |= made.constants
             types |= made.types
-        return Graph(self.region.name, tuple(tensors), tuple(handed_on), tuple(nodes), constants, types)
+        return Graph(self.region.name, tuple(packed), tuple(handed_on), tuple(nodes), constants, types)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The certificate of a compiled network: every program against the integer operators of its region.
+
+Kernels of the CPU are not looked at: their results are unknown inputs of regions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from vdla.compiler.certificates.region_certificate import RegionCertificate, RegionProgram, Verdict, certify_region
+from vdla.compiler.certificates.symbols import CertificateError
+from vdla.compiler.graph.accelerator import RegionExpression
+from vdla.hardware.program import Program
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class ProgramStep(Protocol):
+    """A step of a plan that runs a program."""
+
+    name: str
+    program: int
+    tensors: Mapping[str, str]
+    lines: tuple[int, ...]
+
+
+class Artifact(Protocol):
+    """What a compiled network has."""
+
+    @property
+    def plans(self) -> Sequence[Any]:
+        """The plans."""
+
+    @property
+    def programs(self) -> Sequence[Program]:
+        """The programs."""
+
+    @property
+    def constants(self) -> Mapping[str, Array]:
+        """The constants by name."""
+
+
+@runtime_checkable
+class CompiledNetwork(Protocol):
+    """A compiled network; `expressions` has those of the regions of each plan."""
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+
+    @property
+    def artifact(self) -> Artifact:
+        """The content of its file."""
+
+    @property
+    def expressions(self) -> Sequence[Sequence[RegionExpression]]:
+        """The expressions of the regions of each plan; none if they were not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkCertificate:
+    """The verdicts on the programs of a network, in order; it holds if all are certified."""
+
+    name: str
+    seed: int
+    regions: tuple[RegionCertificate, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every program computes its operators, for all inputs."""
+        return all(region.holds for region in self.regions)
+
+    def raise_if_bad(self) -> None:
+        """CertificateError with the verdicts unless all programs are certified."""
+        if not self.holds:
+            raise CertificateError(str(self))
+
+    @property
+    def summary(self) -> str:
+        """One line for the whole network."""
+        counts = Counter(region.verdict for region in self.regions)
+        if not self.regions:
+            return f"certify {self.name}: no program runs on the accelerator"
+        if self.holds:
+            what = f"{len(self.regions)} programs compute" if len(self.regions) > 1 else "1 program computes"
+            return (
+                f"certify {self.name}: {what} the integer operators of the graph for all inputs; "
+                f"prime 2^61 - 1, seed {self.seed}"
+            )
+        shown = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
+        return f"certify {self.name}: of {len(self.regions)} programs, {shown}"
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.regions), self.summary])
+
+    __repr__ = __str__
+
+
+def certify_network(
+    network: CompiledNetwork, seed: int = 0, progress: Callable[[str, int, int], None] = lambda what, done, total: None
+) -> NetworkCertificate:
+    """Whether the programs of a network compute the integer operators of its graph.
+
+    Raises:
+        CertificateError: the expressions of the regions were not kept.
+    """
+    pairs = list(_regions(network))
+    verdicts = []
+    for done, (expression, step) in enumerate(pairs):
+        progress(expression.name, done, len(pairs))
+        verdicts.append(_certified(network.artifact, expression, step, seed))
+    return NetworkCertificate(network.name, seed, tuple(verdicts))
+
+
+def _regions(network: CompiledNetwork) -> Iterator[tuple[RegionExpression, ProgramStep]]:
+    """The steps that run programs, with their expressions."""
+    artifact, expressions = network.artifact, network.expressions
+    if artifact.programs and not expressions:
+        rule = "the expressions of its programs must be kept"
+        remedy = f"vdla compile MODEL.onnx --expressions -o {network.name}.vdla"
+        raise CertificateError(f"certify {network.name}: {rule}, got none ({remedy})")
+    for plan, known in zip(artifact.plans, expressions or [()] * len(artifact.plans), strict=True):
+        by_name = {expression.name: expression for expression in known}
+        for step in plan.steps:
+            if not hasattr(step, "program"):
+                continue
+            if step.name not in by_name:
+                raise CertificateError(f"certify {network.name}: {step.name} must have an expression, got none")
+            yield by_name[step.name], step
+
+
+def _certified(artifact: Artifact, expression: RegionExpression, step: ProgramStep, seed: int) -> RegionCertificate:
+    known = artifact.constants
+    given = RegionProgram(
+        program=artifact.programs[step.program],
+        constants={tensor: known[name] for tensor, name in step.tensors.items() if name in known},
+        activations={tensor: name for tensor, name in step.tensors.items() if name not in known},
+        lines=step.lines,
+    )
+    return certify_region(expression, given, seed)
