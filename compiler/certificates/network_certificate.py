@@ -15,7 +15,7 @@ import numpy as np
 
 from vdla.compiler.certificates.region_certificate import RegionCertificate, RegionProgram, Verdict, certify_region
 from vdla.compiler.certificates.symbols import CertificateError
-from vdla.compiler.graph.accelerator import RegionExpression
+from vdla.compiler.graph.accelerator import RegionExpression, expressions_from_bytes
 from vdla.hardware.program import Program
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -48,7 +48,7 @@ class Artifact(Protocol):
 
 @runtime_checkable
 class CompiledNetwork(Protocol):
-    """A compiled network; `expressions` has those of the regions of each plan."""
+    """A compiled network; `expressions` say what the programs of each plan must compute."""
 
     @property
     def name(self) -> str:
@@ -59,8 +59,8 @@ class CompiledNetwork(Protocol):
         """The content of its file."""
 
     @property
-    def expressions(self) -> Sequence[Sequence[RegionExpression]]:
-        """The expressions of the regions of each plan; none if they were not kept."""
+    def expressions(self) -> bytes:
+        """The expressions as `expressions_to_bytes` gives them; nothing if they were not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,8 @@ def certify_network(
     """Whether the programs of a network compute the integer operators of its graph.
 
     Raises:
-        CertificateError: the expressions of the regions were not kept.
+        CertificateError: the expressions of the regions were not kept, or are of another network.
+        GraphError: they are damaged.
     """
     pairs = list(_regions(network))
     verdicts = []
@@ -120,12 +121,14 @@ def certify_network(
 
 def _regions(network: CompiledNetwork) -> Iterator[tuple[RegionExpression, ProgramStep]]:
     """The steps that run programs, with their expressions."""
-    artifact, expressions = network.artifact, network.expressions
-    if artifact.programs and not expressions:
+    artifact, content = network.artifact, network.expressions
+    if not artifact.programs:
+        return
+    if not content:
         rule = "the expressions of its programs must be kept"
         remedy = f"vdla compile MODEL.onnx --expressions -o {network.name}.vdla"
         raise CertificateError(f"certify {network.name}: {rule}, got none ({remedy})")
-    for plan, known in zip(artifact.plans, expressions or [()] * len(artifact.plans), strict=True):
+    for plan, known in zip(artifact.plans, expressions_from_bytes(content, f"certify {network.name}"), strict=True):
         by_name = {expression.name: expression for expression in known}
         for step in plan.steps:
             if not hasattr(step, "program"):

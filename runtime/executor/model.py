@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -46,7 +47,7 @@ class Model:
         device: str | Device = "sim",
         *,
         specialise: SpecialiseModel | None = None,
-        expressions: Callable[[], Sequence[Any]] = tuple,
+        expressions: Callable[[], bytes] = bytes,
     ) -> None:
         self.artifact = artifact
         self._expressions = expressions
@@ -75,9 +76,15 @@ class Model:
         return self.artifact.plan.name
 
     @property
-    def expressions(self) -> Sequence[Any]:
-        """The `RegionExpression`s of each plan; none if they were not kept."""
-        return self._expressions()
+    def expressions(self) -> bytes:
+        """What the programs of each plan must compute; nothing where it was not kept."""
+        return self.artifact.expressions or self._expressions()
+
+    def with_expressions(self) -> Model:
+        """The model whose file keeps what its programs must compute, weights included, so that
+        `vdla certify` can check it again.
+        """
+        return Model(replace(self.artifact, expressions=self.expressions), self._device_choice)
 
     @property
     def inputs(self) -> dict[str, PlannedValue]:

@@ -25,6 +25,7 @@ from vdla.compiler.graph.accelerator import (
     board_cpu,
     candidates,
     choose,
+    expressions_to_bytes,
     modelled_cpu,
     partition,
     region_expressions,
@@ -160,9 +161,9 @@ def compile_network(
     return Model(replace(artifact, recipe=recipe), specialise=specialise, expressions=expressions)
 
 
-def _expressions(placed: Sequence[_Placed]) -> tuple[tuple[RegionExpression, ...], ...]:
-    """What the programs of each plan compute."""
-    return tuple(item.expressions() for item in placed)
+def _expressions(placed: Sequence[_Placed]) -> bytes:
+    """What the programs of each plan must compute."""
+    return expressions_to_bytes([item.expressions() for item in placed])
 
 
 def specialiser_of(recipe: Recipe, name: str, kernel_points: KernelPoints | None = None) -> SpecialiseModel:

@@ -15,6 +15,7 @@ from vdla.compiler.graph.accelerator.operator_call import operator_call
 from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, BetterCall, candidates, partition
 from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, AcceleratedRegion
 from vdla.compiler.graph.accelerator.region_expression import RegionExpression, region_expressions
+from vdla.compiler.graph.accelerator.stored_expressions import expressions_from_bytes, expressions_to_bytes
 from vdla.compiler.graph.machine.call import NotAcceleratedError, OperatorCall
 
 __all__ = [
@@ -34,6 +35,8 @@ __all__ = [
     "candidates",
     "choose",
     "cpu_seconds",
+    "expressions_from_bytes",
+    "expressions_to_bytes",
     "milliseconds",
     "modelled_cpu",
     "operator_call",
