@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from vdla.compiler import te
 from vdla.compiler.certificates.evaluate import evaluate
+from vdla.compiler.certificates.host_terms import HOST_TERMS
 from vdla.compiler.certificates.integer_operators import OPERATORS, Operands
 from vdla.compiler.certificates.symbols import CertificateError, Symbols, numbers
 from vdla.compiler.graph import Graph, Node, TensorType
@@ -45,6 +46,8 @@ def run_graph(graph: Graph, inputs: Mapping[str, Symbols]) -> dict[str, Symbols]
 
 
 def _results(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> dict[str, Symbols]:
+    if node.op in HOST_TERMS:
+        return {node.outputs[0]: HOST_TERMS[node.op](node, values[node.inputs[0]])}
     if node.op in OPERATORS:
         return {node.outputs[0]: _of_integers(graph, node, values)}
     if node.op.startswith("vdla.Q") or _has_floats(graph, node):

@@ -4,11 +4,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from helpers.integer_layers import IntegerLayers
 
 from vdla.cli import main
+from vdla.runtime.executor.model import Model
+from vdla.runtime.network.compile_network import compile_network
 
 Capture = pytest.CaptureFixture[str]
 SMALL = ["dense", "--shape", "rows=4", "in_features=8", "out_features=4", "--preset", "tiny"]
@@ -58,6 +63,67 @@ def test_a_function_of_a_file_and_a_definition(tmp_path: Path, capsys: Capture) 
     assert "certify mine: program " in capsys.readouterr().out
     assert main(["certify", "matrix_vector", "--shape", "rows=4", "columns=8", "--preset", "tiny"]) == 0
     assert "certify matrix_vector: program " in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def network() -> Model:
+    graph = IntegerLayers(0, (1, 4, 3, 3))
+    graph.layer("conv")
+    graph.layer("max")
+    made = graph.graph()
+    return compile_network(made, "tiny", place={node.outputs[0]: "vdla" for node in made.nodes})
+
+
+def test_a_network_that_keeps_its_expressions(network: Model, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "net.vdla"
+    network.with_expressions().save(path)
+    assert main(["certify", str(path)]) == 0
+    first, region, last = capsys.readouterr().out.splitlines()
+    assert first == "network g: 1 program verified"
+    assert region.startswith("region 1: certified: program ")
+    assert last == (
+        "certify g: 1 program computes the integer operators of the graph for all inputs; prime 2^61 - 1, seed 0"
+    )
+    assert main(["certify", str(path), "--seed", "5", "--json", "-"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["certified"], document["seed"]) == (True, 5)
+    assert [region["verdict"] for region in document["regions"]] == ["certified"]
+
+
+def test_a_wrong_program_of_a_network_is_a_finding(network: Model, tmp_path: Path, capsys: Capture) -> None:
+    """Weights that lie at other places."""
+    path, constants = tmp_path / "net.vdla", dict(network.artifact.constants)
+    name = next(name for name in constants if name.endswith(".weight"))
+    constants[name] = np.ascontiguousarray(constants[name].swapaxes(-1, -2))
+    Model(replace(network.with_expressions().artifact, constants=constants)).save(path)
+    assert main(["certify", str(path)]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[1].startswith("region 1: differs: vdla.QConv ")
+    assert printed[2] == "certify g: of 1 programs, 1 differs"
+
+
+def test_a_network_without_expressions_is_verified_only(network: Model, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "net.vdla"
+    network.save(path)
+    assert main(["certify", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "network g: 1 program verified",
+        "not certified: the file does not keep what its programs must compute "
+        f"(vdla compile MODEL.onnx --expressions -o {path})",
+    ]
+
+
+def test_damaged_expressions_are_refused(network: Model, tmp_path: Path, capsys: Capture) -> None:
+    path, content = tmp_path / "net.vdla", network.expressions
+    for damaged, text in (
+        (content[:-1], "expressions must describe the regions of a network, got ValueError: an array "),
+        (content.replace(b'"version": 1', b'"version": 9'), "version of its expressions must be at most 1, got 9 "),
+        (content.replace(b'"vdla.QConv"', b'"vdla.QAdd" '), "vdla.QAdd "),
+        (content.replace(b'"plain"', b'"plane"'), "expressions must describe the regions of a network, got KeyError"),
+    ):
+        Model(replace(network.artifact, expressions=damaged)).save(path)
+        assert main(["certify", str(path)]) == 2
+        assert text in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -23,13 +23,16 @@ from vdla.commands.named_operators import (
     templates,
 )
 from vdla.commands.options import add_options
+from vdla.support.file_kind import COMPILED_NETWORK
 from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
     from vdla.compiler.certificates.certify import Certificate
+    from vdla.compiler.certificates.network_certificate import NetworkCertificate
     from vdla.compiler.map import MappedOperator
     from vdla.compiler.operators.vdla import Operator
     from vdla.hardware.config import Config
+    from vdla.runtime.executor.model import Model
     from vdla.simulator.verify import Verdict
 
 EXAMPLES = """\
@@ -39,6 +42,8 @@ EXAMPLES = """\
                                      returns the tensor of its result
   vdla certify C6 --program c6.vdla  a program file that must compute C6
   vdla certify c6.vdla               verified only: files have no expression
+  vdla certify net.vdla              every program of a compiled network, from
+                                     vdla compile MODEL.onnx --expressions
 """
 
 _FILES = (".vdla", ".s")
@@ -46,7 +51,7 @@ _FILES = (".vdla", ".s")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The operator or program, the machine."""
-    text = "a template, a definition, a layer such as C6, FILE.py:NAME, or a program file"
+    text = "a template, a definition, a layer such as C6, FILE.py:NAME, a program file or a compiled network"
     add_options(parser, {"operator OPERATOR": text}, _names)
     add_options(
         parser,
@@ -85,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _verified(arguments: argparse.Namespace) -> int:
-    """Verify a program file, which has no expression."""
+    """Verify a program file, which has no expression; certify a compiled network."""
     from vdla.commands.program_file import read_program
     from vdla.simulator.verify import verify
 
@@ -93,6 +98,8 @@ def _verified(arguments: argparse.Namespace) -> int:
         rule = "the operator must be a name or FILE.py:NAME with --program"
         raise CommandError(f"certify: {rule}, got the file {arguments.operator}")
     refuse_shape("certify", arguments.operator, arguments.shape, "a program file")
+    if _is_network(Path(arguments.operator)):
+        return _network(arguments)
     verdict = verify(read_program(Path(arguments.operator)))
     if not write_json(arguments.json, _document(verdict, None)):
         print(verdict)
@@ -100,6 +107,44 @@ def _verified(arguments: argparse.Namespace) -> int:
             how = f"vdla certify OPERATOR --program {arguments.operator}"
             print(f"not certified: a program file has no expression ({how})")
     return OK if verdict.ok else FINDING
+
+
+def _is_network(path: Path) -> bool:
+    """Whether a file is a compiled network."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(COMPILED_NETWORK.magic)) == COMPILED_NETWORK.magic
+
+
+def _network(arguments: argparse.Namespace) -> int:
+    """Certify the programs of a compiled network, which loading it has verified."""
+    from vdla.compiler.certificates.network_certificate import certify_network
+    from vdla.runtime.executor.model import Model
+
+    with progress(f"certify {arguments.operator}") as show:
+        show("verifying", 0, 1)
+        model = Model.load(arguments.operator)
+        has_programs = bool(model.artifact.programs)
+        certificate = certify_network(model, arguments.seed, show) if model.expressions or not has_programs else None
+    if not write_json(arguments.json, _network_document(model, certificate)):
+        count = len(model.artifact.programs)
+        print(f"network {model.name}: {count} {'program' if count == 1 else 'programs'} verified")
+        if certificate is not None:
+            print(certificate)
+        else:
+            how = f"vdla compile MODEL.onnx --expressions -o {arguments.operator}"
+            print(f"not certified: the file does not keep what its programs must compute ({how})")
+    return OK if certificate is None or certificate.holds else FINDING
+
+
+def _network_document(model: Model, certificate: NetworkCertificate | None) -> dict[str, Any]:
+    """The verdicts as JSON-compatible values."""
+    document: dict[str, Any] = {"network": model.name, "verified": True, "certified": False}
+    if certificate is None:
+        return document
+    regions = [asdict(region) | {"verdict": region.verdict.value} for region in certificate.regions]
+    return document | {"certified": certificate.holds, "seed": certificate.seed, "regions": regions}
 
 
 def _operator(arguments: argparse.Namespace, config: Config) -> Operator | MappedOperator:

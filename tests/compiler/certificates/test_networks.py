@@ -18,10 +18,12 @@ from vdla.compiler.certificates.graph_run import NotProvableError, run_graph
 from vdla.compiler.certificates.network_certificate import NetworkCertificate, certify_network
 from vdla.compiler.certificates.symbols import CertificateError, numbers
 from vdla.compiler.graph import Graph, Node, TensorType
+from vdla.compiler.graph.machine.matmul_call import row_terms
 from vdla.hardware.isa import COL, Buffer, Opcode, with_fields
 from vdla.runtime.executor.model import Model
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluator import evaluate
+from vdla.runtime.numpy_operators import FUNCTIONS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -66,6 +68,33 @@ def test_products_of_activations_on_numbers_are_those_of_numpy() -> None:
     given = {name: rng.integers(-128, 128, shapes[name]).astype(np.int8) for name in ("a", "b")}
     values = run_graph(graph, {name: numbers(array) for name, array in given.items()})
     assert np.array_equal(values["y"]["low"], evaluate(graph, given, prefer="numpy")["y"])
+
+
+ZEROS = [(0, 0), (3, -7), (0, 128 - 256), (-5, 0), (127, 127)]
+
+
+@pytest.mark.parametrize(("a_zero", "b_zero"), ZEROS)
+def test_products_of_activations_have_the_terms_of_their_zero_points(a_zero: int, b_zero: int) -> None:
+    shapes = {"a": (2, 6, 10), "b": (2, 10, 6), "y": (2, 6, 6)}
+    scale = {"multiplier": np.array([11 << 20]), "shift": np.array([36])}
+    attributes = {**scale, "a_zero_point": a_zero, "b_zero_point": b_zero, "y_zero_point": 1, "low": -128, "high": 127}
+    types = {name: TensorType("int8", shape) for name, shape in shapes.items()}
+    graph = Graph("g", ("a", "b"), ("y",), (Node("vdla.QMatMul", ("a", "b"), ("y",), attributes),), {}, types)
+    certificate = vdla.certify(compile_network(graph, "pynq_z1", place={"y": "vdla"}))
+    assert certificate.holds, certificate
+
+
+@pytest.mark.parametrize("depth", [1, 10, 64])
+def test_the_terms_of_rows_are_shares_of_their_sums(depth: int) -> None:
+    """For every sum of a row: all are int8, and the equation that certificates use holds."""
+    for zero in (-128, -7, 1, 127):
+        terms = row_terms(zero, depth)
+        rows = np.full((255 * depth + 1, depth), -128, np.int64)
+        rows += np.clip(np.arange(len(rows))[:, None] - 255 * np.arange(depth), 0, 255)
+        made = FUNCTIONS["vdla.RowTerms"]({"factor": terms.factor, "count": terms.count}, rows.astype(np.int8))[0]
+        new = made[:, depth:].astype(np.int64)
+        assert (127 * new[:, :-1].sum(axis=1) + new[:, -1] == terms.factor * rows.sum(axis=1)).all(), zero
+        assert np.abs(new[:, -1]).max() <= 127
 
 
 def test_a_node_without_an_expression_of_integers_is_named() -> None:
