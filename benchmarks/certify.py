@@ -5,7 +5,9 @@
 those that are not; `layers` are those of networks. `planted` are verified programs with a fault of
 one of many kinds; `accepted` are certified although a simulation of random data differs, and must
 be 0. `hidden` are refused although one simulation of random data agrees; `hidden_always` although
-all do. `equivalent` are programs with other mappings, tiles and threads, of which
+all do. `networks` are programs of networks, small ones, that are certified against the integer
+operators of their graphs, `networks_refused` those that are not; `network_cost` is the CPU time of
+certifying the whole networks of NETWORKS_OF_COST over that of compiling them. `equivalent` are programs with other mappings, tiles and threads, of which
 `equivalent_refused` are not certified. `cost` is the CPU time of certifying over that of compiling
 and verifying, for the layers of ResNet-18.
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +35,10 @@ from vdla.compiler.operators.vdla.tile_candidates import fitting_candidates
 from vdla.compiler.operators.workloads import resnet18_layers
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
+from vdla.networks.registry import NETWORKS, Network
 from vdla.runtime.diagnosis.layers import layer_operator
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.quantise import quantise
 from vdla.simulator.simulate import simulate
 from vdla.simulator.verify import verify
 from vdla.support.progress import Progress, numbered, silent
@@ -47,6 +52,9 @@ SIMULATIONS = 4
 TILINGS = 8
 """Tilings of each mapping."""
 MAPPINGS = 4
+NETWORKS_OF_COST = ("resnet18", "mobilenet_v2", "vit_small")
+FLOAT_NETWORKS = ("lstm_language_model",)
+"""Networks of which nothing runs on a machine."""
 
 
 def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()) -> BenchmarkResult:
@@ -54,6 +62,8 @@ def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()
     parts: dict[str, Callable[[Progress, int], Section]] = {
         "certified": certified,
         "layers": certified_layers,
+        "networks": certified_networks,
+        "network_cost": network_cost,
         "planted": planted,
         "equivalent": equivalent,
         "cost": cost,
@@ -117,6 +127,51 @@ def certified_layers(progress: Progress, seed: int) -> Section:
         rows.append({"layer": layer.name, "results": certificate.results, "differing": certificate.differing})
     wrong = sum(row["differing"] > 0 for row in rows)
     return Section({"layers": len(rows) - wrong, "layers_refused": wrong}, rows)
+
+
+def certified_networks(progress: Progress, seed: int) -> Section:
+    """The programs of every network whose layers are quantised, with parameters for tests."""
+    networks = [one for one in NETWORKS.values() if one.name not in FLOAT_NETWORKS]
+    step = numbered(progress, len(networks))
+    rows: list[Row] = []
+    for network in networks:
+        step(network.name)
+        rows.append(network_row(network, network.small, seed))
+    count = sum(row["programs"] for row in rows)
+    certified = sum(row["certified"] for row in rows)
+    return Section({"networks": certified, "networks_refused": count - certified}, rows)
+
+
+def network_row(network: Network, parameters: Mapping[str, Any], seed: int) -> Row:
+    """The programs of a network, how many are certified, and the CPU time of it."""
+    model = network.build(**parameters, seed=seed)
+    data = [network.inputs(model, seed=seed + number) for number in range(2)]
+    quantised = quantise(model, calibration=data, method="minmax").graph
+    start = time.process_time()
+    compiled = compile_network(quantised, Config.preset(PRESETS[0]))
+    made = time.process_time()
+    certificate = certify(compiled, seed=seed)
+    seconds = time.process_time() - made
+    return {
+        "network": network.name,
+        "programs": len(certificate.regions),
+        "certified": sum(region.holds for region in certificate.regions),
+        "operators": sum(region.nodes for region in certificate.regions),
+        "compile_s": made - start,
+        "certify_s": seconds,
+    }
+
+
+def network_cost(progress: Progress, seed: int) -> Section:
+    """CPU time of certifying whole networks over that of compiling them, verified and timed."""
+    step = numbered(progress, len(NETWORKS_OF_COST))
+    rows: list[Row] = []
+    for name in NETWORKS_OF_COST:
+        step(name)
+        rows.append(network_row(NETWORKS[name], {}, seed))
+    ratio = sum(row["certify_s"] for row in rows) / sum(row["compile_s"] for row in rows)
+    refused = sum(row["programs"] - row["certified"] for row in rows)
+    return Section({"network_cost": round(ratio, 2), "network_cost_refused": refused}, rows)
 
 
 def equivalent(progress: Progress, seed: int) -> Section:

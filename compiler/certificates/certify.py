@@ -19,7 +19,7 @@ import numpy as np
 
 from vdla.compiler import ir, te
 from vdla.compiler.certificates.evaluate import evaluate
-from vdla.compiler.certificates.network_certificate import CompiledNetwork, NetworkCertificate, certify_network
+from vdla.compiler.certificates.network_certificate import CertifiableNetwork, NetworkCertificate, certify_network
 from vdla.compiler.certificates.program_run import run_program
 from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, CertificateError, Symbols, numbers, unknowns
 from vdla.compiler.map import MappedOperator, gather
@@ -103,9 +103,9 @@ def certify(
     explain: bool = True,
 ) -> Certificate: ...
 @overload
-def certify(operator: CompiledNetwork, *, seed: int = 0) -> NetworkCertificate: ...
+def certify(operator: CertifiableNetwork, *, seed: int = 0) -> NetworkCertificate: ...
 def certify(
-    operator: Operator | MappedOperator | CompiledNetwork,
+    operator: Operator | MappedOperator | CertifiableNetwork,
     expression: te.Tensor | None = None,
     *,
     seed: int = 0,
@@ -124,7 +124,7 @@ def certify(
     Raises:
         CertificateError: something that is no operator, or a program without meaning on symbols.
     """
-    if isinstance(operator, CompiledNetwork):
+    if isinstance(operator, CertifiableNetwork):
         return certify_network(operator, seed)
     mapped = operator.mapped if isinstance(operator, Operator) else operator
     if not isinstance(mapped, MappedOperator):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from vdla.compiler import te
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.host_terms import HOST_TERMS
-from vdla.compiler.certificates.integer_operators import OPERATORS, Operands
+from vdla.compiler.certificates.integer_operators import OPERATORS, IntegerNode
 from vdla.compiler.certificates.symbols import CertificateError, Symbols, numbers
 from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.compiler.graph.groups import body_of
@@ -72,7 +72,7 @@ def _of_integers(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> Sym
         if kind.lanes or kind.dtype not in ("int8", "int32"):
             raise CertificateError(f"operands must be plain tensors of int8, got {kind} for {name}")
         tensors.append(te.placeholder(kind.extents, kind.dtype, f"x{index}"))
-    operands = Operands(node, tensors)
+    operands = IntegerNode(node, tensors)
     result = OPERATORS[node.op](operands)
     made = te.create_function([*tensors, *operands.constants], [result], "node")
     arrays = {tensor.name: values[name] for tensor, name in zip(tensors, node.inputs, strict=True)}

@@ -23,7 +23,7 @@ from vdla.hardware.numerics import pack_scale, scales_from_floats
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Operands:
+class IntegerNode:
     """The operands of a node as tensors, and the constants that an expression adds to them."""
 
     def __init__(self, node: Node, tensors: Sequence[te.Tensor]) -> None:
@@ -65,12 +65,12 @@ class Operands:
 # --- products -------------------------------------------------------------------------------------
 
 
-def _window(operands: Operands, taps: Sequence[int]) -> SlidingWindow:
+def _window(operands: IntegerNode, taps: Sequence[int]) -> SlidingWindow:
     size = operands.tensors[0].shape[2:]
     return sliding("window", size, taps, *(operands[name] for name in ("strides", "pads", "dilations")))
 
 
-def qconv(operands: Operands) -> te.Tensor:
+def qconv(operands: IntegerNode) -> te.Tensor:
     """vdla.QConv."""
     x, (_, weight, bias) = operands.centred(0, "x_zero_point"), operands.tensors
     window, groups = _window(operands, weight.shape[2:]), operands["group"]
@@ -85,11 +85,11 @@ def qconv(operands: Operands) -> te.Tensor:
     return _biased(operands, te.compute((x.shape[0], weight.shape[0], *window.places), total, "products"), bias)
 
 
-def _biased(operands: Operands, products: te.Tensor, bias: te.Tensor) -> te.Tensor:
+def _biased(operands: IntegerNode, products: te.Tensor, bias: te.Tensor) -> te.Tensor:
     return operands.results(te.compute(products.shape, lambda *i: products[i] + bias[i[1]], "sums"), 1)
 
 
-def qdense(operands: Operands) -> te.Tensor:
+def qdense(operands: IntegerNode) -> te.Tensor:
     """vdla.QDense."""
     x, (_, weight, bias) = operands.centred(0, "x_zero_point"), operands.tensors
     k, last = te.reduce_axis(x.shape[-1], "k"), len(x.shape) - 1
@@ -102,7 +102,7 @@ def qdense(operands: Operands) -> te.Tensor:
     return operands.results(te.compute(products.shape, lambda *i: products[i] + bias[i[-1]], "sums"), last)
 
 
-def qmatmul(operands: Operands) -> te.Tensor:
+def qmatmul(operands: IntegerNode) -> te.Tensor:
     """vdla.QMatMul of factors with the same batches."""
     a, b = operands.centred(0, "a_zero_point"), operands.centred(1, "b_zero_point")
     k = te.reduce_axis(a.shape[-1], "k")
@@ -113,7 +113,7 @@ def qmatmul(operands: Operands) -> te.Tensor:
     return operands.results(te.compute((*a.shape[:-1], b.shape[-1]), total, "sums"), len(a.shape) - 1)
 
 
-def qconv_transpose(operands: Operands) -> te.Tensor:
+def qconv_transpose(operands: IntegerNode) -> te.Tensor:
     """vdla.QConvTranspose: every element is multiplied with all taps, and added where they lie."""
     x, (_, weight, bias) = operands.centred(0, "x_zero_point"), operands.tensors
     axes, groups = range(len(weight.shape) - 2), operands["group"]
@@ -154,31 +154,31 @@ def _broadcast(a: te.Tensor, shape: Sequence[int], index: Sequence[te.Value]) ->
     return a[tuple(0 if extent == 1 else i for extent, i in zip(a.shape, inner, strict=True))]
 
 
-def _combined(operands: Operands, combine: Callable[[te.Value, te.Value], te.Value]) -> te.Tensor:
+def _combined(operands: IntegerNode, combine: Callable[[te.Value, te.Value], te.Value]) -> te.Tensor:
     a, b = operands.centred(0, "a_zero_point"), operands.centred(1, "b_zero_point")
     shape = np.broadcast_shapes(a.shape, b.shape)
     sums = te.compute(shape, lambda *i: combine(_broadcast(a, shape, i), _broadcast(b, shape, i)), "sums")
     return operands.results(sums, len(shape) - 1)
 
 
-def qadd(operands: Operands) -> te.Tensor:
+def qadd(operands: IntegerNode) -> te.Tensor:
     """vdla.QAdd."""
     first, second = operands["factors"]
     return _combined(operands, lambda a, b: a * int(first) + b * int(second))
 
 
-def qmul(operands: Operands) -> te.Tensor:
+def qmul(operands: IntegerNode) -> te.Tensor:
     """vdla.QMul."""
     return _combined(operands, lambda a, b: a * b)
 
 
-def qrescale(operands: Operands) -> te.Tensor:
+def qrescale(operands: IntegerNode) -> te.Tensor:
     """vdla.QRescale."""
     x = operands.centred(0, "x_zero_point")
     return operands.results(x, len(x.shape) - 1)
 
 
-def qleaky_relu(operands: Operands) -> te.Tensor:
+def qleaky_relu(operands: IntegerNode) -> te.Tensor:
     """vdla.QLeakyRelu."""
     x, (first, second) = operands.centred(0, "x_zero_point"), operands["factors"]
     sums = te.compute(x.shape, lambda *i: te.maximum(x[i] * int(first), x[i] * int(second)), "sums")
@@ -188,7 +188,7 @@ def qleaky_relu(operands: Operands) -> te.Tensor:
 # --- pools ----------------------------------------------------------------------------------------
 
 
-def qmax_pool(operands: Operands) -> te.Tensor:
+def qmax_pool(operands: IntegerNode) -> te.Tensor:
     """vdla.QMaxPool."""
     (x,), window = operands.tensors, _window(operands, operands["kernel_shape"])
     image, taps, zero = window.padded(x, -128), window.axes(), operands["x_zero_point"]
@@ -200,7 +200,7 @@ def qmax_pool(operands: Operands) -> te.Tensor:
     return operands.results(te.compute(maxima.shape, lambda *i: maxima[i] - zero, "sums"), 1)
 
 
-def qaverage_pool(operands: Operands) -> te.Tensor:
+def qaverage_pool(operands: IntegerNode) -> te.Tensor:
     """vdla.QAveragePool."""
     x, window = operands.centred(0, "x_zero_point"), _window(operands, operands["kernel_shape"])
     image, taps = window.padded(x, 0), window.axes()
@@ -214,7 +214,7 @@ def qaverage_pool(operands: Operands) -> te.Tensor:
     return te.compute(sums.shape, lambda *i: operands.result(sums[i], lanes[i[2:]]), "result")
 
 
-def _counts(operands: Operands, window: SlidingWindow) -> Array:
+def _counts(operands: IntegerNode, window: SlidingWindow) -> Array:
     """The number of elements under each window, `[places...]`."""
     if operands["count_include_pad"]:
         return np.full(window.places, prod(window.taps))
@@ -224,7 +224,7 @@ def _counts(operands: Operands, window: SlidingWindow) -> Array:
     return np.maximum(counts, 1)
 
 
-OPERATORS: Mapping[str, Callable[[Operands], te.Tensor]] = {
+OPERATORS: Mapping[str, Callable[[IntegerNode], te.Tensor]] = {
     "vdla.QAdd": qadd,
     "vdla.QAveragePool": qaverage_pool,
     "vdla.QConv": qconv,

@@ -7,13 +7,18 @@ Kernels of the CPU are not looked at: their results are unknown inputs of region
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from vdla.compiler.certificates.region_certificate import RegionCertificate, RegionProgram, Verdict, certify_region
+from vdla.compiler.certificates.region_certificate import (
+    RegionCertificate,
+    RegionProgram,
+    RegionVerdict,
+    certify_region,
+)
 from vdla.compiler.certificates.symbols import CertificateError
 from vdla.compiler.graph.accelerator import RegionExpression, expressions_from_bytes
 from vdla.hardware.program import Program
@@ -21,7 +26,7 @@ from vdla.hardware.program import Program
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class ProgramStep(Protocol):
+class RegionStep(Protocol):
     """A step of a plan that runs a program."""
 
     name: str
@@ -30,7 +35,7 @@ class ProgramStep(Protocol):
     lines: tuple[int, ...]
 
 
-class Artifact(Protocol):
+class NetworkContent(Protocol):
     """What a compiled network has."""
 
     @property
@@ -47,7 +52,7 @@ class Artifact(Protocol):
 
 
 @runtime_checkable
-class CompiledNetwork(Protocol):
+class CertifiableNetwork(Protocol):
     """A compiled network; `expressions` say what the programs of each plan must compute."""
 
     @property
@@ -55,7 +60,7 @@ class CompiledNetwork(Protocol):
         """The name of the model."""
 
     @property
-    def artifact(self) -> Artifact:
+    def artifact(self) -> NetworkContent:
         """The content of its file."""
 
     @property
@@ -93,7 +98,7 @@ class NetworkCertificate:
                 f"certify {self.name}: {what} the integer operators of the graph for all inputs; "
                 f"prime 2^61 - 1, seed {self.seed}"
             )
-        shown = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
+        shown = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in RegionVerdict if counts[verdict])
         return f"certify {self.name}: of {len(self.regions)} programs, {shown}"
 
     def __str__(self) -> str:
@@ -103,7 +108,9 @@ class NetworkCertificate:
 
 
 def certify_network(
-    network: CompiledNetwork, seed: int = 0, progress: Callable[[str, int, int], None] = lambda what, done, total: None
+    network: CertifiableNetwork,
+    seed: int = 0,
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> NetworkCertificate:
     """Whether the programs of a network compute the integer operators of its graph.
 
@@ -119,7 +126,7 @@ def certify_network(
     return NetworkCertificate(network.name, seed, tuple(verdicts))
 
 
-def _regions(network: CompiledNetwork) -> Iterator[tuple[RegionExpression, ProgramStep]]:
+def _regions(network: CertifiableNetwork) -> Iterator[tuple[RegionExpression, RegionStep]]:
     """The steps that run programs, with their expressions."""
     artifact, content = network.artifact, network.expressions
     if not artifact.programs:
@@ -138,7 +145,9 @@ def _regions(network: CompiledNetwork) -> Iterator[tuple[RegionExpression, Progr
             yield by_name[step.name], step
 
 
-def _certified(artifact: Artifact, expression: RegionExpression, step: ProgramStep, seed: int) -> RegionCertificate:
+def _certified(
+    artifact: NetworkContent, expression: RegionExpression, step: RegionStep, seed: int
+) -> RegionCertificate:
     known = artifact.constants
     given = RegionProgram(
         program=artifact.programs[step.program],

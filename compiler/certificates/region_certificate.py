@@ -27,7 +27,7 @@ from vdla.hardware.program import Program, ProgramTensor
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Verdict(Enum):
+class RegionVerdict(Enum):
     """What is known about the program of a region."""
 
     CERTIFIED = "certified"
@@ -43,7 +43,7 @@ class RegionCertificate:
     """
 
     region: str
-    verdict: Verdict
+    verdict: RegionVerdict
     program: str
     expression: str
     nodes: int
@@ -53,7 +53,7 @@ class RegionCertificate:
     @property
     def holds(self) -> bool:
         """Whether the program computes the operators, for all inputs."""
-        return self.verdict is Verdict.CERTIFIED
+        return self.verdict is RegionVerdict.CERTIFIED
 
     def __str__(self) -> str:
         if not self.holds:
@@ -94,10 +94,13 @@ def certify_region(expression: RegionExpression, given: RegionProgram, seed: int
     )
 
 
-def _judged(expression: RegionExpression, given: RegionProgram, seed: int) -> tuple[Verdict, str]:
+def _judged(expression: RegionExpression, given: RegionProgram, seed: int) -> tuple[RegionVerdict, str]:
     for tensor, name in given.activations.items():
         if expression.bindings.get(tensor) != name:
-            return Verdict.DIFFERS, f"{tensor} must be {expression.bindings.get(tensor, 'no activation')}, got {name}"
+            return (
+                RegionVerdict.DIFFERS,
+                f"{tensor} must be {expression.bindings.get(tensor, 'no activation')}, got {name}",
+            )
     try:
         wanted = run_graph(expression.plain, _unknown_inputs(expression.plain, seed))
         inputs = {tensor: wanted[name] for name, tensor in expression.packing.items()} | given.arrays
@@ -106,12 +109,12 @@ def _judged(expression: RegionExpression, given: RegionProgram, seed: int) -> tu
             made = run_graph(expression.unpacked, _packed(expression, outputs))
             wrong = [name for name in expression.unpacked.outputs if _differs(made[name], wanted[name]).any()]
             if not wrong:
-                return Verdict.CERTIFIED, ""
+                return RegionVerdict.CERTIFIED, ""
             traced = _TracedRun(given, inputs)
             traced.run()
     except CertificateError as error:
-        return Verdict.UNKNOWN, str(error)
-    return Verdict.DIFFERS, _difference(expression, made, wanted, traced)
+        return RegionVerdict.UNKNOWN, str(error)
+    return RegionVerdict.DIFFERS, _difference(expression, made, wanted, traced)
 
 
 def _differs(a: Symbols, b: Symbols) -> np.ndarray[Any, np.dtype[np.bool_]]:
