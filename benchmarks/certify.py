@@ -7,9 +7,10 @@ one of many kinds; `accepted` are certified although a simulation of random data
 be 0. `hidden` are refused although one simulation of random data agrees; `hidden_always` although
 all do. `networks` are programs of networks, small ones, that are certified against the integer
 operators of their graphs, `networks_refused` those that are not; `network_cost` is the CPU time of
-certifying the whole networks of NETWORKS_OF_COST over that of compiling them. `equivalent` are programs with other mappings, tiles and threads, of which
-`equivalent_refused` are not certified. `cost` is the CPU time of certifying over that of compiling
-and verifying, for the layers of ResNet-18.
+certifying the whole networks of NETWORKS_OF_COST over that of compiling them. `equivalent` are
+programs with other mappings, tiles and threads, of which `equivalent_refused` are not certified.
+`cost` is the CPU time of certifying over that of compiling and verifying, for the layers of
+ResNet-18.
 """
 
 from __future__ import annotations

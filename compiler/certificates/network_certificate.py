@@ -22,6 +22,7 @@ from vdla.compiler.certificates.region_certificate import (
 from vdla.compiler.certificates.symbols import CertificateError
 from vdla.compiler.graph.accelerator import RegionExpression, expressions_from_bytes
 from vdla.hardware.program import Program
+from vdla.support.progress import Progress, silent
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -110,7 +111,7 @@ class NetworkCertificate:
 def certify_network(
     network: CertifiableNetwork,
     seed: int = 0,
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> NetworkCertificate:
     """Whether the programs of a network compute the integer operators of its graph.
 
