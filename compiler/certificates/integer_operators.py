@@ -42,7 +42,8 @@ class IntegerNode:
     def centred(self, index: int, zero_point: str) -> te.Tensor:
         """An operand less its zero point."""
         x, zero = self.tensors[index], self[zero_point]
-        return te.compute(x.shape, lambda *i: te.cast("int32", x[i]) - zero, f"centred{index}")
+        made: te.Tensor = te.compute(x.shape, lambda *i: te.cast("int32", x[i]) - zero, f"centred{index}")
+        return made
 
     def lanes(self, factors: Array | None = None) -> te.Tensor:
         """The multipliers as lanes of a scale without bias: one, or one for each channel."""
