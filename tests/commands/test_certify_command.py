@@ -113,6 +113,77 @@ def test_a_network_without_expressions_is_verified_only(network: Model, tmp_path
     ]
 
 
+@pytest.fixture
+def kept(tmp_path: Path, capsys: Capture) -> Path:
+    """The certificate of SMALL with another seed."""
+    path = tmp_path / "dense.json"
+    assert main(["certify", *SMALL, "--seed", "3", "--json", str(path)]) == 0
+    capsys.readouterr()
+    return path
+
+
+def test_a_certificate_is_checked_again_with_its_seed(kept: Path, capsys: Capture) -> None:
+    assert main(["certify", *SMALL, "--certificate", str(kept)]) == 0
+    assert capsys.readouterr().out.endswith("prime 2^61 - 1, seed 3\n")
+
+
+def test_a_certificate_for_another_program_is_refused(kept: Path, capsys: Capture) -> None:
+    words = ["certify", *SMALL[:5], "activation=relu", *SMALL[5:], "--certificate", str(kept)]
+    assert main(words) == 2
+    assert f"{kept}: certificate must be for program " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"version": 2}, "version of the certificate must be 1, got 2"),
+        ({"prime": "7"}, "prime of the certificate must be 2^61 - 1, got 7"),
+        ({"seed": -1}, "seed of the certificate must be an integer from 0 to 2^63 - 1, got -1"),
+        ({"seed": "3"}, "seed of the certificate must be an integer from 0 to 2^63 - 1, got '3'"),
+        ({"certified": False}, "certificate must be one that holds, got one that does not"),
+        ({"certificate": {}}, "got one for program None"),
+        ({"certificate": [1]}, "got one for program None"),
+        ({"regions": []}, "certificate must be for 1 programs, got one for 0"),
+        ({"regions": 3}, "certificate must be for 1 programs, got one for 0"),
+    ],
+)
+def test_a_changed_certificate_is_refused(kept: Path, changes: dict[str, object], text: str, capsys: Capture) -> None:
+    kept.write_text(json.dumps(json.loads(kept.read_text()) | changes))
+    assert main(["certify", *SMALL, "--certificate", str(kept)]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_certificate_for_another_expression_is_refused(kept: Path, capsys: Capture) -> None:
+    document = json.loads(kept.read_text())
+    document["certificate"]["expression"] = "0" * 16
+    kept.write_text(json.dumps(document))
+    assert main(["certify", *SMALL, "--certificate", str(kept)]) == 2
+    assert capsys.readouterr().err.endswith("got one for expression 0000000000000000\n")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", "[" * 100_000])
+def test_what_is_no_certificate_is_refused(tmp_path: Path, text: str, capsys: Capture) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    assert main(["certify", *SMALL, "--certificate", str(path)]) == 2
+    assert f"{path}: file must be " in capsys.readouterr().err
+
+
+def test_the_certificate_of_a_network_is_checked_again(network: Model, tmp_path: Path, capsys: Capture) -> None:
+    path, certificate = tmp_path / "net.vdla", tmp_path / "net.json"
+    network.with_expressions().save(path)
+    assert main(["certify", str(path), "--seed", "3", "--json", str(certificate)]) == 0
+    assert main(["certify", str(path), "--certificate", str(certificate)]) == 0
+    assert capsys.readouterr().out.endswith("seed 3\n")
+    assert main(["certify", str(path), "--certificate", str(certificate), "--seed", "4"]) == 2
+    assert "--seed must be left out with --certificate, got 4" in capsys.readouterr().err
+    document = json.loads(certificate.read_text())
+    document["regions"][0]["program"] = "0" * 16
+    certificate.write_text(json.dumps(document))
+    assert main(["certify", str(path), "--certificate", str(certificate)]) == 2
+    assert " of region 1, got one for program 0000000000000000" in capsys.readouterr().err
+
+
 def test_damaged_expressions_are_refused(network: Model, tmp_path: Path, capsys: Capture) -> None:
     path, content = tmp_path / "net.vdla", network.expressions
     for damaged, text in (
