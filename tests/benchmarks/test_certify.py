@@ -10,7 +10,7 @@ import pytest
 from numpy.random import default_rng
 
 from vdla.benchmarks import certify as benchmark
-from vdla.benchmarks.certify import judged, network_row, rewritings, small_operators
+from vdla.benchmarks.certify import all_on_machine, judged, network_row, rewritings, small_operators
 from vdla.benchmarks.certify_faults import FIELDS, KINDS, planted_faults
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL
@@ -63,7 +63,7 @@ def test_rewritings_are_different_programs_of_one_expression() -> None:
 
 def test_the_programs_of_a_network_are_certified() -> None:
     network = NETWORKS["deep_q_network"]
-    row = network_row(network, network.small, 0)
+    row = network_row(network, network.small, 0, all_on_machine)
     assert row["programs"] == row["certified"] > 0
     assert row["operators"] == 5
     assert min(row["compile_s"], row["certify_s"]) > 0
