@@ -108,52 +108,56 @@ class NetworkCertificate:
     __repr__ = __str__
 
 
-def certify_network(
-    network: CertifiableNetwork,
-    seed: int = 0,
-    progress: Progress = silent,
-) -> NetworkCertificate:
+def certify_network(network: CertifiableNetwork, seed: int = 0, progress: Progress = silent) -> NetworkCertificate:
     """Whether the programs of a network compute the integer operators of its graph.
 
     Raises:
         CertificateError: the expressions of the regions were not kept, or are of another network.
         GraphError: they are damaged.
     """
-    pairs = list(_regions(network))
+    regions = list(region_programs(network))
     verdicts = []
-    for done, (expression, step) in enumerate(pairs):
-        progress(expression.name, done, len(pairs))
-        verdicts.append(_certified(network.artifact, expression, step, seed))
+    for done, (name, expression, given) in enumerate(regions):
+        progress(name, done, len(regions))
+        unknown = _without_expression(name, given.program)
+        verdicts.append(unknown if expression is None else certify_region(expression, given, seed))
+    known = {given.program.hash for _, _, given in regions}
+    others = (program for program in network.artifact.programs if program.hash not in known)
+    verdicts += [_without_expression(f"program {program.name}", program) for program in others]
     return NetworkCertificate(network.name, seed, tuple(verdicts))
 
 
-def _regions(network: CertifiableNetwork) -> Iterator[tuple[RegionExpression, RegionStep]]:
-    """The steps that run programs, with their expressions."""
-    artifact, content = network.artifact, network.expressions
+def region_programs(network: CertifiableNetwork) -> Iterator[tuple[str, RegionExpression | None, RegionProgram]]:
+    """The name, the expression and the program of each step that runs one.
+
+    Raises: as `certify_network`.
+    """
+    artifact, where = network.artifact, f"certify {network.name}"
     if not artifact.programs:
         return
-    if not content:
-        rule = "the expressions of its programs must be kept"
+    if not network.expressions:
         remedy = f"vdla compile MODEL.onnx --expressions -o {network.name}.vdla"
-        raise CertificateError(f"certify {network.name}: {rule}, got none ({remedy})")
-    for plan, known in zip(artifact.plans, expressions_from_bytes(content, f"certify {network.name}"), strict=True):
+        raise CertificateError(f"{where}: the expressions of its programs must be kept, got none ({remedy})")
+    plans = expressions_from_bytes(network.expressions, where)
+    if len(plans) != len(artifact.plans):
+        raise CertificateError(f"{where}: expressions must be of {len(artifact.plans)} plans, got {len(plans)}")
+    for plan, known in zip(artifact.plans, plans, strict=True):
         by_name = {expression.name: expression for expression in known}
         for step in plan.steps:
-            if not hasattr(step, "program"):
-                continue
-            if step.name not in by_name:
-                raise CertificateError(f"certify {network.name}: {step.name} must have an expression, got none")
-            yield by_name[step.name], step
+            if hasattr(step, "program"):
+                yield step.name, by_name.get(step.name), _program_of(artifact, step)
 
 
-def _certified(
-    artifact: NetworkContent, expression: RegionExpression, step: RegionStep, seed: int
-) -> RegionCertificate:
-    known = artifact.constants
-    given = RegionProgram(
-        program=artifact.programs[step.program],
+def _program_of(content: NetworkContent, step: RegionStep) -> RegionProgram:
+    known = content.constants
+    return RegionProgram(
+        program=content.programs[step.program],
         constants={tensor: known[name] for tensor, name in step.tensors.items() if name in known},
         activations={tensor: name for tensor, name in step.tensors.items() if name not in known},
         lines=step.lines,
     )
-    return certify_region(expression, given, seed)
+
+
+def _without_expression(name: str, program: Program) -> RegionCertificate:
+    reason = "what it must compute is not known"
+    return RegionCertificate(name, RegionVerdict.UNKNOWN, program.hash, "", 0, 0, reason)

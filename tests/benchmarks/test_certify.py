@@ -10,8 +10,17 @@ import pytest
 from numpy.random import default_rng
 
 from vdla.benchmarks import certify as benchmark
-from vdla.benchmarks.certify import all_on_machine, judged, network_row, rewritings, small_operators
+from vdla.benchmarks.certify import (
+    all_on_machine,
+    compiled_network,
+    judged,
+    judged_region,
+    network_row,
+    rewritings,
+    small_operators,
+)
 from vdla.benchmarks.certify_faults import FIELDS, KINDS, planted_faults
+from vdla.compiler.certificates.network_certificate import region_programs
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL
 from vdla.hardware.program import UOPS
@@ -67,3 +76,13 @@ def test_the_programs_of_a_network_are_certified() -> None:
     assert row["programs"] == row["certified"] > 0
     assert row["operators"] == 5
     assert min(row["compile_s"], row["certify_s"]) > 0
+
+
+def test_faults_in_networks_are_judged_by_their_plain_results() -> None:
+    network = NETWORKS["deep_q_network"]
+    compiled, _ = compiled_network(network, network.small, 0, all_on_machine)
+    _, expression, given = list(region_programs(compiled))[-1]
+    assert expression is not None
+    assert judged_region(expression, given, given.program, 0) == "equal"
+    (fault,) = planted_faults(given.program, "zero point", 1, default_rng(0))
+    assert judged_region(expression, given, fault.program, 0) == "refused"

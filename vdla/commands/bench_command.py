@@ -80,6 +80,7 @@ _OF_BENCHMARKS = {
         "layers_refused",
         "networks_refused",
         "network_cost_refused",
+        "network_accepted",
         "accepted",
         "equivalent_refused",
     ),

@@ -18,6 +18,7 @@ from vdla.compiler.certificates.graph_run import NotProvableError, run_graph
 from vdla.compiler.certificates.network_certificate import NetworkCertificate, certify_network
 from vdla.compiler.certificates.symbols import CertificateError, numbers
 from vdla.compiler.graph import Graph, Node, TensorType
+from vdla.compiler.graph.accelerator import expressions_from_bytes, expressions_to_bytes
 from vdla.compiler.graph.machine.matmul_call import row_terms
 from vdla.hardware.isa import COL, Buffer, Opcode, with_fields
 from vdla.runtime.executor.model import Model
@@ -234,6 +235,35 @@ def test_activations_at_other_tensors_are_refused() -> None:
     changed = replace(network().artifact, plan=replace(plan, steps=steps))
     model = SimpleNamespace(name="g", artifact=changed, expressions=network().expressions)
     assert str(certify_network(model).regions[0]) == "region 1: differs: v0 must be x.packed.image4, got other"
+
+
+def test_a_program_without_an_expression_is_not_certified() -> None:
+    """Of a step that has none, and of a program that no step of a plan runs."""
+    model = network()
+    plans = expressions_from_bytes(model.expressions, "test")
+    renamed = [[replace(expression, name="region 7") for expression in plan] for plan in plans]
+    other = SimpleNamespace(name="g", artifact=model.artifact, expressions=expressions_to_bytes(renamed))
+    assert str(certify_network(other).regions[0]) == "region 1: not certified: what it must compute is not known"
+    more = replace(
+        model.artifact,
+        programs=(
+            *model.artifact.programs,
+            vdla.templates.dense(model.artifact.config, rows=1, in_features=4, out_features=4).program,
+        ),
+    )
+    certificate = certify_network(SimpleNamespace(name="g", artifact=more, expressions=model.expressions))
+    assert not certificate.holds
+    assert str(certificate).splitlines()[1:] == [
+        "program dense: not certified: what it must compute is not known",
+        "certify g: of 2 programs, 1 certified, 1 not certified",
+    ]
+
+
+def test_expressions_of_other_plans_are_refused() -> None:
+    other = SimpleNamespace(name="g", artifact=network().artifact, expressions=expressions_to_bytes([]))
+    with pytest.raises(CertificateError) as caught:
+        certify_network(other)
+    assert str(caught.value) == "certify g: expressions must be of 1 plans, got 0"
 
 
 def test_a_network_without_expressions_says_what_keeps_them() -> None:
