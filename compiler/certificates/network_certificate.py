@@ -159,5 +159,12 @@ def _program_of(content: NetworkContent, step: RegionStep) -> RegionProgram:
 
 
 def _without_expression(name: str, program: Program) -> RegionCertificate:
-    reason = "what it must compute is not known"
-    return RegionCertificate(name, RegionVerdict.UNKNOWN, program.hash, "", 0, 0, reason)
+    return RegionCertificate(
+        region=name,
+        verdict=RegionVerdict.UNKNOWN,
+        program=program.hash,
+        expression="",
+        nodes=0,
+        results=0,
+        reason="what it must compute is not known",
+    )
