@@ -5,16 +5,20 @@
 those that are not; `layers` are those of networks. `planted` are verified programs with a fault of
 one of many kinds; `accepted` are certified although a simulation of random data differs, and must
 be 0. `hidden` are refused although one simulation of random data agrees; `hidden_always` although
-all do. `equivalent` are programs with other mappings, tiles and threads, of which
-`equivalent_refused` are not certified. `cost` is the CPU time of certifying over that of compiling
-and verifying, for the layers of ResNet-18.
+all do. `networks` are programs of networks, small ones, that are certified against the integer
+operators of their graphs, `networks_refused` those that are not; `network_cost` is the CPU time of
+certifying the whole networks of NETWORKS_OF_COST over that of compiling them. `equivalent` are
+programs with other mappings, tiles and threads, of which `equivalent_refused` are not certified.
+`cost` is the CPU time of certifying over that of compiling and verifying, for the layers of
+ResNet-18.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,14 +30,26 @@ from vdla.benchmarks.map import KINDS_OF_OPERATORS, PRESETS, random_definition
 from vdla.benchmarks.mapped_layers import mapped_layers
 from vdla.compiler import templates
 from vdla.compiler.certificates.certify import certify
-from vdla.compiler.certificates.symbols import CertificateError
+from vdla.compiler.certificates.graph_run import run_graph
+from vdla.compiler.certificates.network_certificate import region_programs
+from vdla.compiler.certificates.region_certificate import RegionProgram, certify_region
+from vdla.compiler.certificates.symbols import CertificateError, numbers
+from vdla.compiler.graph import Graph
+from vdla.compiler.graph.accelerator import RegionExpression
+from vdla.compiler.graph.accelerator import candidates as candidates_on_machine
+from vdla.compiler.graph.passes import for_machine, run_passes
 from vdla.compiler.map import MapError, candidates
 from vdla.compiler.operators.vdla import Operator
 from vdla.compiler.operators.vdla.tile_candidates import fitting_candidates
 from vdla.compiler.operators.workloads import resnet18_layers
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
+from vdla.networks.registry import NETWORKS, Network
 from vdla.runtime.diagnosis.layers import layer_operator
+from vdla.runtime.executor.model import Model
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, evaluate_node
+from vdla.runtime.network.quantise import quantise
 from vdla.simulator.simulate import simulate
 from vdla.simulator.verify import verify
 from vdla.support.progress import Progress, numbered, silent
@@ -47,6 +63,10 @@ SIMULATIONS = 4
 TILINGS = 8
 """Tilings of each mapping."""
 MAPPINGS = 4
+NETWORKS_OF_COST = ("resnet18", "mobilenet_v2", "vit_small")
+NETWORKS_OF_FAULTS = ("deep_q_network", "vit_small")
+FLOAT_NETWORKS = ("lstm_language_model",)
+"""Networks of which nothing runs on a machine."""
 
 
 def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()) -> BenchmarkResult:
@@ -54,6 +74,9 @@ def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()
     parts: dict[str, Callable[[Progress, int], Section]] = {
         "certified": certified,
         "layers": certified_layers,
+        "networks": certified_networks,
+        "network_cost": network_cost,
+        "network_planted": planted_in_networks,
         "planted": planted,
         "equivalent": equivalent,
         "cost": cost,
@@ -119,6 +142,72 @@ def certified_layers(progress: Progress, seed: int) -> Section:
     return Section({"layers": len(rows) - wrong, "layers_refused": wrong}, rows)
 
 
+def certified_networks(progress: Progress, seed: int) -> Section:
+    """The programs of every network whose layers are quantised, with parameters for tests; all that
+    the machine can run is on it.
+    """
+    networks = [one for one in NETWORKS.values() if one.name not in FLOAT_NETWORKS]
+    step = numbered(progress, len(networks))
+    rows: list[Row] = []
+    for network in networks:
+        step(network.name)
+        rows.append(network_row(network, network.small, seed, all_on_machine))
+    count = sum(row["programs"] for row in rows)
+    certified = sum(row["certified"] for row in rows)
+    return Section({"networks": certified, "networks_refused": count - certified}, rows)
+
+
+def all_on_machine(graph: Graph) -> dict[str, str]:
+    """The machine as the place of all that it can run, whatever it costs."""
+    integers = run_passes(graph, (*PREPARATION, *INTEGER))
+    names = {name for node in integers.nodes for name in node.outputs}
+    calls = candidates_on_machine(for_machine(integers, evaluate_node, {}), Config.preset(PRESETS[0])).calls
+    return {name: "vdla" for name in calls if name in names}
+
+
+def network_row(
+    network: Network, parameters: Mapping[str, Any], seed: int, place: Callable[[Graph], dict[str, str]]
+) -> Row:
+    """The programs of a network, how many are certified, and the CPU time of it."""
+    compiled, compile_seconds = compiled_network(network, parameters, seed, place)
+    start = time.process_time()
+    certificate = certify(compiled, seed=seed)
+    seconds = time.process_time() - start
+    return {
+        "network": network.name,
+        "programs": len(certificate.regions),
+        "certified": sum(region.holds for region in certificate.regions),
+        "operators": sum(region.nodes for region in certificate.regions),
+        "compile_s": compile_seconds,
+        "certify_s": seconds,
+    }
+
+
+def compiled_network(
+    network: Network, parameters: Mapping[str, Any], seed: int, place: Callable[[Graph], dict[str, str]]
+) -> tuple[Model, float]:
+    """A quantised network, compiled, and the CPU time of that."""
+    model = network.build(**parameters, seed=seed)
+    data = [network.inputs(model, seed=seed + number) for number in range(2)]
+    quantised = quantise(model, calibration=data, method="minmax").graph
+    places = place(quantised)
+    start = time.process_time()
+    compiled = compile_network(quantised, Config.preset(PRESETS[0]), place=places)
+    return compiled, time.process_time() - start
+
+
+def network_cost(progress: Progress, seed: int) -> Section:
+    """CPU time of certifying whole networks over that of compiling them, verified and timed."""
+    step = numbered(progress, len(NETWORKS_OF_COST))
+    rows: list[Row] = []
+    for name in NETWORKS_OF_COST:
+        step(name)
+        rows.append(network_row(NETWORKS[name], {}, seed, lambda graph: {}))
+    ratio = sum(row["certify_s"] for row in rows) / sum(row["compile_s"] for row in rows)
+    refused = sum(row["programs"] - row["certified"] for row in rows)
+    return Section({"network_cost": round(ratio, 2), "network_cost_refused": refused}, rows)
+
+
 def equivalent(progress: Progress, seed: int) -> Section:
     """Mappings, tiles and threads of the same operators."""
     step = numbered(progress, len(MACHINES) * len(KINDS_OF_OPERATORS))
@@ -172,6 +261,50 @@ def planted(progress: Progress, seed: int) -> Section:
     rows = [{"kind": kind, **_figures(count)} for kind, count in counts.items()]
     total = _figures(sum(counts.values(), Counter()))
     return Section({**total, "kinds": sum(row["planted"] > 0 for row in rows)}, rows)
+
+
+def planted_in_networks(progress: Progress, seed: int) -> Section:
+    """A fault of every kind in each program of NETWORKS_OF_FAULTS."""
+    counts: Counter[str] = Counter()
+    for name in NETWORKS_OF_FAULTS:
+        compiled = compiled_network(NETWORKS[name], NETWORKS[name].small, seed, all_on_machine)[0]
+        regions = list(region_programs(compiled))
+        step = numbered(progress, len(regions))
+        for number, (region, expression, given) in enumerate(regions):
+            step(f"{name}, {region}")
+            assert expression is not None
+            rng = default_rng([seed, number])
+            faults = (fault for kind in KINDS for fault in planted_faults(given.program, kind, 1, rng))
+            for fault in faults:
+                if verify(fault.program).ok:
+                    counts[judged_region(expression, given, fault.program, seed)] += 1
+    figures = _figures(counts)
+    return Section({f"network_{name}": count for name, count in figures.items()}, ())
+
+
+def judged_region(expression: RegionExpression, given: RegionProgram, program: Program, seed: int) -> str:
+    """What the certificate and simulations of another program of a region say."""
+    outputs = [
+        _plain_results(expression, given, one, seed + n) for n in range(SIMULATIONS) for one in (given.program, program)
+    ]
+    agrees = [one == other for one, other in zip(outputs[::2], outputs[1::2], strict=True)]
+    if certify_region(expression, replace(given, program=program), seed).holds:
+        return "equal" if all(agrees) else "accepted"
+    return "refused" if not agrees[0] else "hidden always" if all(agrees) else "hidden"
+
+
+def _plain_results(expression: RegionExpression, given: RegionProgram, program: Program, seed: int) -> list[Any]:
+    """The results of a program for random activations, without what lies in gaps of blocks."""
+    arrays = {**random_arrays(given.program, seed), **given.constants}
+    shapes = {tensor.name: tensor.shape for tensor in program.tensors}
+    inputs = {name: array.reshape(shapes[name]) for name, array in arrays.items() if name in shapes}
+    outputs = simulate(program, inputs).outputs
+    graph = expression.unpacked
+    packed = {
+        name: numbers(outputs[expression.outputs[name]].reshape(graph.tensor(name).extents)) for name in graph.inputs
+    }
+    values = run_graph(graph, packed)
+    return [values[name]["low"].tolist() for name in graph.outputs]
 
 
 def _figures(counts: Counter[str]) -> Row:

@@ -253,7 +253,8 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.certificates": (
         "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.interpret compiler.te "
-        "compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map"
+        "compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map compiler.target "
+        "compiler.operators.definitions compiler.graph compiler.graph.operators compiler.graph.accelerator"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic hardware.asm "

@@ -13,11 +13,13 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import overload
 
 import numpy as np
 
 from vdla.compiler import ir, te
 from vdla.compiler.certificates.evaluate import evaluate
+from vdla.compiler.certificates.network_certificate import CertifiableNetwork, NetworkCertificate, certify_network
 from vdla.compiler.certificates.program_run import run_program
 from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, CertificateError, Symbols, numbers, unknowns
 from vdla.compiler.map import MappedOperator, gather
@@ -91,6 +93,7 @@ class Certificate:
     __repr__ = __str__
 
 
+@overload
 def certify(
     operator: Operator | MappedOperator,
     expression: te.Tensor | None = None,
@@ -98,20 +101,36 @@ def certify(
     seed: int = 0,
     program: Program | None = None,
     explain: bool = True,
-) -> Certificate:
+) -> Certificate: ...
+@overload
+def certify(operator: CertifiableNetwork, *, seed: int = 0) -> NetworkCertificate: ...
+def certify(
+    operator: Operator | MappedOperator | CertifiableNetwork,
+    expression: te.Tensor | None = None,
+    *,
+    seed: int = 0,
+    program: Program | None = None,
+    explain: bool = True,
+) -> Certificate | NetworkCertificate:
     """Whether the program of a template or of a mapping computes its plain expression.
 
     `expression` is what the result must be, over the same plain inputs; by default that of the
     operator. `program` takes the place of the operator's own, with the same tensors. Without
     `explain`, a certificate that does not hold has no `difference`.
 
+    Of a network that `vdla.compile` made, every program is certified against the integer operators
+    of its region, and the result is a `NetworkCertificate`.
+
     Raises:
         CertificateError: something that is no operator, or a program without meaning on symbols.
     """
+    if isinstance(operator, CertifiableNetwork):
+        return certify_network(operator, seed)
     mapped = operator.mapped if isinstance(operator, Operator) else operator
     if not isinstance(mapped, MappedOperator):
         raise CertificateError(
-            f"certify: operator must be of a template or of map_expression, got {type(operator).__name__}"
+            "certify: operator must be of a template or of map_expression, or a compiled network, "
+            f"got {type(operator).__name__}"
         )
     if program is not None:
         _require_tensors(program, operator.program)

@@ -32,6 +32,7 @@ OPAQUE = np.dtype(f"V{SYMBOL.itemsize}")
 
 Symbols = npt.NDArray[np.void]
 _BOOL = (0, 1)
+_HALF_RANGE = 1 << 32
 
 
 class CertificateError(Error, ValueError):
@@ -45,6 +46,7 @@ class SymbolForm(IntEnum):
     POLYNOMIAL = 1  # of a type, whose range its value may leave
     MINIMUM = 2
     MAXIMUM = 3
+    HALVES = 4  # of 64 bits, known but for the low half, whose bounds it has less 2^31
 
 
 _SETS = {"min": SymbolForm.MINIMUM, "max": SymbolForm.MAXIMUM}
@@ -84,6 +86,11 @@ def unknowns(name: str, shape: tuple[int, ...], dtype: str, seed: int) -> Symbol
     return symbols(field.hashed(_key("input", name, seed), places), *type_bounds(dtype))
 
 
+def hashed_unknowns(name: str, dtype: str, *arguments: Symbols) -> Symbols:
+    """Numbers of a type of which nothing is known but what they depend on."""
+    return _unstructured((name,), *type_bounds(dtype), *np.broadcast_arrays(*arguments))
+
+
 def type_bounds(dtype: str) -> tuple[int, int]:
     """The range of a type of integers, as far as int64 has it."""
     if dtype == "bool":
@@ -109,10 +116,38 @@ def _unstructured(key: tuple[object, ...], low: Any, high: Any, *arguments: Symb
 
 def settled(a: Symbols, dtype: str) -> Symbols:
     """Symbols of a type with those wrapped that may leave it."""
-    polynomial = a["form"] == SymbolForm.POLYNOMIAL
+    a, polynomial = _whole(a), a["form"] == SymbolForm.POLYNOMIAL
     if not polynomial.any():
         return a
     return chosen(polynomial, _unstructured(("wrap", dtype), *type_bounds(dtype), a), a)
+
+
+# --- halves ---------------------------------------------------------------------------------------
+
+
+def with_low_half(upper: int, half: Symbols) -> Symbols:
+    """Integers of 64 bits: `upper`, a multiple of 2^32, with symbols of int32 in the low half."""
+    base = upper + _HALF_RANGE // 2
+    value = field.add(half["value"], field.from_integers(upper))
+    made = symbols(value, base + half["low"], base + half["high"], SymbolForm.HALVES)
+    return chosen(known(half), numbers(upper + (half["low"] & (_HALF_RANGE - 1))), made)
+
+
+def _low_half(a: Symbols) -> Symbols:
+    """The low half of integers made of two, as int32."""
+    upper = a["low"] // _HALF_RANGE * _HALF_RANGE
+    low, high = (a[part] - upper - _HALF_RANGE // 2 for part in ("low", "high"))
+    least, most = type_bounds("int32")
+    form = np.where((low == least) & (high == most), SymbolForm.POLYNOMIAL, SymbolForm.PLAIN)
+    return symbols(field.subtract(a["value"], field.from_integers(upper)), low, high, form)
+
+
+def _whole(a: Symbols) -> Symbols:
+    """Symbols of which those made of halves are integers like others."""
+    halves = a["form"] == SymbolForm.HALVES
+    if not halves.any():
+        return a
+    return chosen(halves, _unstructured(("halves",), *type_bounds("int64"), a), a)
 
 
 # --- operations -----------------------------------------------------------------------------------
@@ -127,7 +162,9 @@ def binary(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     if both.all():
         return _of_numbers(op, a, b, dtype)
     if op in _RING:
-        made = _ring(op, a, b, dtype)
+        made = _ring(op, _whole(a), _whole(b), dtype)
+    elif op == "shr" and (a["form"] == SymbolForm.HALVES).any():
+        made = _shifted_halves(a, b, dtype)
     else:
         made = _STRUCTURED.get(op, _without_structure)(op, settled(a, dtype), settled(b, dtype), dtype)
     return chosen(both, _of_numbers(op, a, b, dtype), made) if both.any() else made
@@ -194,6 +231,14 @@ def _shift_right(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     inside = known(b) & (b["low"] >= 0)
     made["low"], made["high"] = (np.where(inside, a[part] >> amount, made[part]) for part in ("low", "high"))
     return chosen(inside & (amount == 0), a, made)
+
+
+def _shifted_halves(a: Symbols, b: Symbols, dtype: str) -> Symbols:
+    """Integers of which some are made of halves, shifted to the right: the known half, if by 32."""
+    upper = known(b) & (b["low"] >= _HALF_RANGE.bit_length() - 1) & (b["low"] < 64)
+    shifted = numbers(a["low"] >> np.clip(b["low"], 0, 63))
+    others = _shift_right("shr", settled(a, dtype), settled(b, dtype), dtype)
+    return chosen(upper & (a["form"] == SymbolForm.HALVES), shifted, others)
 
 
 def _bitwise_and(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
@@ -268,6 +313,10 @@ _STRUCTURED = {
 
 def cast(a: Symbols, source: str, target: str) -> Symbols:
     """Symbols of a type in another one."""
+    halves = a["form"] == SymbolForm.HALVES
+    if halves.any() and target == "int32":
+        return chosen(halves, _low_half(a), cast(chosen(halves, numbers(0), a), source, target))
+    a = _whole(a)
     if target == "bool":
         return _compared("ne", settled(a, source), numbers(0), source)
     low, high = type_bounds(target)

@@ -87,7 +87,8 @@ class Artifact:
     """A compiled network; `origin` has source and licence of the model and the versions used.
 
     `variants` are further plans, for inputs of other shapes; `grid` is the part on a GPU, if any;
-    with a `recipe`, the last plan is for inputs of any shape, and slow.
+    with a `recipe`, the last plan is for inputs of any shape, and slow. `expressions` say what the
+    programs must compute, where they are kept, for `vdla.certify`.
     """
 
     plan: Plan
@@ -97,6 +98,7 @@ class Artifact:
     programs: tuple[Program, ...] = ()
     grid: GridPart | None = None
     recipe: Recipe | None = None
+    expressions: bytes = field(default=b"", repr=False)
     cpu: Cpu
     origin: Mapping[str, str] = field(default_factory=dict)
 
@@ -158,12 +160,14 @@ class Artifact:
         if self.recipe is not None:
             models = [self.recipe.model]
             manifest["recipe"] = [self.recipe.to_json(), len(self.recipe.model)]
+        if self.expressions:
+            manifest["expressions"] = len(self.expressions)
         if self.grid is not None:
             manifest["grid"] = [self.grid.device, [code.to_json() for code in self.grid.kernels]]
         numbers = (value for value in self.constants.values() if value.dtype != object)
         arrays = [np.ascontiguousarray(value).tobytes() for value in numbers]
         text = json.dumps(manifest, indent=1, allow_nan=False).encode()
-        return ARTIFACT_FILE.seal(text, [*arrays, *kernels, *programs, *models])
+        return ARTIFACT_FILE.seal(text, [*arrays, *kernels, *programs, *models, self.expressions])
 
     @staticmethod
     def from_bytes(content: bytes, where: str, trust: str | None = None) -> Artifact:
@@ -237,6 +241,7 @@ def _build(manifest: dict[str, Any], payload: Payload) -> Artifact:
         for index, nbytes in enumerate(manifest["programs"])
     )
     recipe = _recipe(manifest["recipe"], payload) if "recipe" in manifest else None
+    kept = bytes(payload.take("expressions", manifest.get("expressions", 0)))
     payload.finish()
     return Artifact(
         plan=from_json(Plan, manifest["plan"], "plan"),
@@ -246,6 +251,7 @@ def _build(manifest: dict[str, Any], payload: Payload) -> Artifact:
         programs=programs,
         grid=_grid(manifest["grid"]) if "grid" in manifest else None,
         recipe=recipe,
+        expressions=kept,
         cpu=from_json(Cpu, manifest["cpu"], "cpu"),
         origin=from_json(dict[str, str], manifest["origin"], "origin"),
     )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -37,12 +38,19 @@ class Model:
     as `open_device` takes it; "host" for a network without programs. Kernels of the CPU run on all
     processors; `vdla.native.set_threads` limits them. `specialise` compiles the network for inputs
     of shapes that it has no plan for; by default, as its file says, where there is a compiler.
+    `expressions` makes what the programs of each plan must compute, for `vdla.certify`.
     """
 
     def __init__(
-        self, artifact: Artifact, device: str | Device = "sim", *, specialise: SpecialiseModel | None = None
+        self,
+        artifact: Artifact,
+        device: str | Device = "sim",
+        *,
+        specialise: SpecialiseModel | None = None,
+        expressions: Callable[[], bytes] = bytes,
     ) -> None:
         self.artifact = artifact
+        self._expressions = expressions
         self._require(device)
         self._device_choice = device
         self._executor: Executor | None = None
@@ -66,6 +74,17 @@ class Model:
     def name(self) -> str:
         """The name of the model."""
         return self.artifact.plan.name
+
+    @property
+    def expressions(self) -> bytes:
+        """What the programs of each plan must compute; nothing where it was not kept."""
+        return self.artifact.expressions or self._expressions()
+
+    def with_expressions(self) -> Model:
+        """The model whose file keeps what its programs must compute, weights included, so that
+        `vdla certify` can check it again.
+        """
+        return Model(replace(self.artifact, expressions=self.expressions), self._device_choice)
 
     @property
     def inputs(self) -> dict[str, PlannedValue]:

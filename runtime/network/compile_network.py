@@ -10,15 +10,26 @@ Every pass is a function from graph to graph; `observe` sees the graph before an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.compiler.graph import Graph, Node, TensorType
-from vdla.compiler.graph.accelerator import CpuModel, Decision, board_cpu, candidates, choose, modelled_cpu, partition
+from vdla.compiler.graph.accelerator import (
+    CpuModel,
+    Decision,
+    RegionExpression,
+    board_cpu,
+    candidates,
+    choose,
+    expressions_to_bytes,
+    modelled_cpu,
+    partition,
+    region_expressions,
+)
 from vdla.compiler.graph.grid import HOST_MODEL
 from vdla.compiler.graph.groups import body_of
 from vdla.compiler.graph.onnx import specialise
@@ -130,7 +141,7 @@ def compile_network(
             recipe = _recipe(graph, machine, host, target, gpu, place or {})
         specialised = [*_specialised(graph, sets, observe), *([graph] if recipe is not None or not sets else [])]
         placed = [_placed(item, config, host, place or {}, observe, on_grid, time) for item in specialised]
-        (graph, decisions), *variants = placed
+        (graph, decisions), *variants = [(item.graph, item.decisions) for item in placed]
         artifact = build_artifact(
             graph,
             host,
@@ -143,10 +154,16 @@ def compile_network(
             on_grid=None if on_grid is None else on_grid.kernels,
             progress=progress,
         )
+    expressions = partial(_expressions, placed)
     if recipe is None:
-        return Model(artifact)
+        return Model(artifact, expressions=expressions)
     specialise = specialiser_of(recipe, artifact.plan.name, kernel_points)
-    return Model(replace(artifact, recipe=recipe), specialise=specialise)
+    return Model(replace(artifact, recipe=recipe), specialise=specialise, expressions=expressions)
+
+
+def _expressions(placed: Sequence[_Placed]) -> bytes:
+    """What the programs of each plan must compute."""
+    return expressions_to_bytes([item.expressions() for item in placed])
 
 
 def specialiser_of(recipe: Recipe, name: str, kernel_points: KernelPoints | None = None) -> SpecialiseModel:
@@ -170,7 +187,7 @@ def kernel_graphs(
     if isinstance(host, Config):
         raise ModelError(f"kernel_graphs: cpu must be a CPU, got the accelerator {host.name}")
     graph = run_passes(import_network(source, common(shape_sets(extents, shapes))), PREPARATION, None)
-    placed, _ = _placed(graph, None, host, {}, None)
+    placed = _placed(graph, None, host, {}, None).graph
     return tuple(body_of(placed, node) for node in placed.nodes if node.op not in CONTROL_FLOW)
 
 
@@ -236,6 +253,15 @@ def _recipe(
 # --- passes ---------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, eq=False)
+class _Placed:
+    """A graph on devices, the decisions, and what makes the expressions of its regions."""
+
+    graph: Graph
+    decisions: Mapping[str, Decision]
+    expressions: Callable[[], tuple[RegionExpression, ...]] = tuple
+
+
 def _placed(
     graph: Graph,
     config: Config | None,
@@ -244,23 +270,25 @@ def _placed(
     observe: Observer | None,
     on_grid: GridChoices | None = None,
     time: ProgramTimer | None = None,
-) -> tuple[Graph, Mapping[str, Decision]]:
-    """The graph in integers, on devices, in layouts and kernels of the CPU; the decisions."""
+) -> _Placed:
+    """The graph in integers, on devices, in layouts and kernels of the CPU."""
     graph = run_passes(graph, INTEGER, observe)
     decisions: Mapping[str, Decision] = {}
+    expressions: Callable[[], tuple[RegionExpression, ...]] = tuple
     if config is not None or on_grid is not None:
         _check_places(graph, place, [name for name, has in _has(config, on_grid).items() if has])
     local_names = {node.outputs[0] for node in graph.nodes}
     if config is not None:
         graph = run_passes(graph, (GraphPass("machine_rounding", round_as_machine),), observe)
-        graph, decisions = _on_devices(graph, config, modelled_cpu(config, host.cpu), place, observe, on_grid, time)
+        regions = _on_devices(graph, config, modelled_cpu(config, host.cpu), place, observe, on_grid, time)
+        graph, decisions, expressions = regions.graph, regions.decisions, regions.expressions
     if on_grid is not None:
         local_names -= {
             name for name, why in decisions.items() if why.device == "vdla"
         }  # those that unpack are not own
         graph, decisions = _on_grid(graph, on_grid, local_names, decisions, observe)
     layouts = GraphPass("layouts", lambda graph: choose_layouts(graph, host))
-    return run_passes(graph, (layouts, BODIES, FUSION), observe), decisions
+    return _Placed(run_passes(graph, (layouts, BODIES, FUSION), observe), decisions, expressions)
 
 
 PASSES = (
@@ -298,15 +326,19 @@ def _on_devices(
     observe: Observer | None,
     on_grid: GridChoices | None,
     time: ProgramTimer | None,
-) -> tuple[Graph, Mapping[str, Decision]]:
+) -> _Placed:
     """The graph in regions of the accelerator, and the decision on each node."""
     replaced: dict[str, Replacement] = {}
+    divided: list[Callable[[], tuple[RegionExpression, ...]]] = []
 
     def prepare(graph: Graph) -> Graph:
         return for_machine(graph, evaluate_node, replaced)
 
     def divide(graph: Graph) -> Graph:
-        return partition(for_other_devices(graph, choice.calls, replaced), config, choice.calls)
+        plain = for_other_devices(graph, choice.calls, replaced)
+        made = partition(plain, config, choice.calls)
+        divided.append(partial(region_expressions, plain, config, choice.calls, made))
+        return made
 
     graph = run_passes(graph, (GraphPass("for_machine", prepare),), observe)
     elsewhere = {} if on_grid is None else on_grid.decisions(graph)
@@ -320,7 +352,8 @@ def _on_devices(
     )
     known = [node for node in graph.nodes if node.name and node.outputs[0] in choice.decisions]
     named = {node.name: choice.decisions[node.outputs[0]] for node in known}
-    return run_passes(graph, passes, observe), named | dict(choice.decisions)
+    graph = run_passes(graph, passes, observe)
+    return _Placed(graph, named | dict(choice.decisions), divided[0])
 
 
 def _on_grid(

@@ -10,11 +10,21 @@ import pytest
 from numpy.random import default_rng
 
 from vdla.benchmarks import certify as benchmark
-from vdla.benchmarks.certify import judged, rewritings, small_operators
+from vdla.benchmarks.certify import (
+    all_on_machine,
+    compiled_network,
+    judged,
+    judged_region,
+    network_row,
+    rewritings,
+    small_operators,
+)
 from vdla.benchmarks.certify_faults import FIELDS, KINDS, planted_faults
+from vdla.compiler.certificates.network_certificate import region_programs
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL
 from vdla.hardware.program import UOPS
+from vdla.networks.registry import NETWORKS
 
 TINY = Config.preset("tiny")
 CONVOLUTION = small_operators(TINY)[1]
@@ -58,3 +68,21 @@ def test_rewritings_are_different_programs_of_one_expression() -> None:
     operators = list(rewritings("dense", TINY, default_rng(0)))
     assert len({operator.program.hash for operator in operators}) > 1
     assert all(benchmark.certify(operator).holds for operator in operators[:2])
+
+
+def test_the_programs_of_a_network_are_certified() -> None:
+    network = NETWORKS["deep_q_network"]
+    row = network_row(network, network.small, 0, all_on_machine)
+    assert row["programs"] == row["certified"] > 0
+    assert row["operators"] == 5
+    assert min(row["compile_s"], row["certify_s"]) > 0
+
+
+def test_faults_in_networks_are_judged_by_their_plain_results() -> None:
+    network = NETWORKS["deep_q_network"]
+    compiled, _ = compiled_network(network, network.small, 0, all_on_machine)
+    _, expression, given = list(region_programs(compiled))[-1]
+    assert expression is not None
+    assert judged_region(expression, given, given.program, 0) == "equal"
+    (fault,) = planted_faults(given.program, "zero point", 1, default_rng(0))
+    assert judged_region(expression, given, fault.program, 0) == "refused"

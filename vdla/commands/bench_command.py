@@ -75,7 +75,15 @@ _MUST_BE_ZERO = (
 )
 # Others of one benchmark only, by the names of theirs.
 _OF_BENCHMARKS = {
-    "certify": ("refused", "layers_refused", "accepted", "equivalent_refused"),
+    "certify": (
+        "refused",
+        "layers_refused",
+        "networks_refused",
+        "network_cost_refused",
+        "network_accepted",
+        "accepted",
+        "equivalent_refused",
+    ),
     "grids": ("refused",),
     "zoo": ("refused", "int8_loss", "int8_constant"),
 }

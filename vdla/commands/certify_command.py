@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import progress
 from vdla.commands.files import write_json
+from vdla.commands.kept_certificate import PRIME, VERSION, KeptCertificate
 from vdla.commands.machine_options import add_machine_arguments, machine
 from vdla.commands.named_operators import (
     definition_of,
@@ -23,13 +24,16 @@ from vdla.commands.named_operators import (
     templates,
 )
 from vdla.commands.options import add_options
+from vdla.support.file_kind import COMPILED_NETWORK
 from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
     from vdla.compiler.certificates.certify import Certificate
+    from vdla.compiler.certificates.network_certificate import NetworkCertificate
     from vdla.compiler.map import MappedOperator
     from vdla.compiler.operators.vdla import Operator
     from vdla.hardware.config import Config
+    from vdla.runtime.executor.model import Model
     from vdla.simulator.verify import Verdict
 
 EXAMPLES = """\
@@ -39,6 +43,8 @@ EXAMPLES = """\
                                      returns the tensor of its result
   vdla certify C6 --program c6.vdla  a program file that must compute C6
   vdla certify c6.vdla               verified only: files have no expression
+  vdla certify net.vdla              every program of a compiled network, from
+                                     vdla compile MODEL.onnx --expressions
 """
 
 _FILES = (".vdla", ".s")
@@ -46,7 +52,7 @@ _FILES = (".vdla", ".s")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The operator or program, the machine."""
-    text = "a template, a definition, a layer such as C6, FILE.py:NAME, or a program file"
+    text = "a template, a definition, a layer such as C6, FILE.py:NAME, a program file or a compiled network"
     add_options(parser, {"operator OPERATOR": text}, _names)
     add_options(
         parser,
@@ -55,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--threads N = 2": "at most N virtual threads (default 2)",
             "--program FILE": "a program that must compute the operator, in place of the compiled one",
             "--seed SEED = 0": "seed of the random elements (default 0)",
+            "--certificate FILE": "a certificate that --json FILE wrote, to check again, with its seed",
             "--json": "write JSON to FILE, or to standard output in place of text",
         },
     )
@@ -67,8 +74,13 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.compiler.certificates.certify import certify
     from vdla.simulator.verify import verify
 
+    kept = None if arguments.certificate is None else KeptCertificate.read(arguments.certificate)
+    if kept is not None:
+        if arguments.seed:
+            raise CommandError(f"certify: --seed must be left out with --certificate, got {arguments.seed}")
+        arguments.seed = kept.seed
     if Path(arguments.operator).suffix in _FILES:
-        return _verified(arguments)
+        return _verified(arguments, kept)
     with progress(f"certify {arguments.operator}") as show:
         show("compiling", 0, 3)
         operator = _operator(arguments, machine(arguments))
@@ -77,15 +89,18 @@ def run(arguments: argparse.Namespace) -> int:
         verdict = verify(program)
         show("certifying", 2, 3)
         certificate = certify(operator, seed=arguments.seed, program=program) if verdict.ok else None
-    if not write_json(arguments.json, _document(verdict, certificate)):
+    document = _document(verdict, certificate)
+    if kept is not None:
+        kept.require_same(document)
+    if not write_json(arguments.json, document):
         print(verdict)
         if certificate is not None:
             print(certificate)
     return OK if certificate is not None and certificate.holds else FINDING
 
 
-def _verified(arguments: argparse.Namespace) -> int:
-    """Verify a program file, which has no expression."""
+def _verified(arguments: argparse.Namespace, kept: KeptCertificate | None) -> int:
+    """Verify a program file, which has no expression; certify a compiled network."""
     from vdla.commands.program_file import read_program
     from vdla.simulator.verify import verify
 
@@ -93,6 +108,11 @@ def _verified(arguments: argparse.Namespace) -> int:
         rule = "the operator must be a name or FILE.py:NAME with --program"
         raise CommandError(f"certify: {rule}, got the file {arguments.operator}")
     refuse_shape("certify", arguments.operator, arguments.shape, "a program file")
+    if _is_network(Path(arguments.operator)):
+        return _network(arguments, kept)
+    if kept is not None:
+        rule = "--certificate must be left out for a program file, which has no expression"
+        raise CommandError(f"certify {arguments.operator}: {rule}, got {kept.path}")
     verdict = verify(read_program(Path(arguments.operator)))
     if not write_json(arguments.json, _document(verdict, None)):
         print(verdict)
@@ -100,6 +120,47 @@ def _verified(arguments: argparse.Namespace) -> int:
             how = f"vdla certify OPERATOR --program {arguments.operator}"
             print(f"not certified: a program file has no expression ({how})")
     return OK if verdict.ok else FINDING
+
+
+def _is_network(path: Path) -> bool:
+    """Whether a file is a compiled network."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(COMPILED_NETWORK.magic)) == COMPILED_NETWORK.magic
+
+
+def _network(arguments: argparse.Namespace, kept: KeptCertificate | None) -> int:
+    """Certify the programs of a compiled network, which loading it has verified."""
+    from vdla.compiler.certificates.network_certificate import certify_network
+    from vdla.runtime.executor.model import Model
+
+    with progress(f"certify {arguments.operator}") as show:
+        show("verifying", 0, 1)
+        model = Model.load(arguments.operator)
+        has_programs = bool(model.artifact.programs)
+        certificate = certify_network(model, arguments.seed, show) if model.expressions or not has_programs else None
+    document = _network_document(model, certificate)
+    if kept is not None:
+        kept.require_same(document)
+    if not write_json(arguments.json, document):
+        count = len(model.artifact.programs)
+        print(f"network {model.name}: {count} {'program' if count == 1 else 'programs'} verified")
+        if certificate is not None:
+            print(certificate)
+        else:
+            how = f"vdla compile MODEL.onnx --expressions -o {arguments.operator}"
+            print(f"not certified: the file does not keep what its programs must compute ({how})")
+    return OK if certificate is None or certificate.holds else FINDING
+
+
+def _network_document(model: Model, certificate: NetworkCertificate | None) -> dict[str, Any]:
+    """The verdicts as JSON-compatible values."""
+    document: dict[str, Any] = {"network": model.name, "verified": True, "certified": False}
+    if certificate is None:
+        return document
+    regions = [asdict(region) | {"verdict": region.verdict.value} for region in certificate.regions]
+    return document | _made(certificate) | {"regions": regions}
 
 
 def _operator(arguments: argparse.Namespace, config: Config) -> Operator | MappedOperator:
@@ -137,4 +198,9 @@ def _document(verdict: Verdict, certificate: Certificate | None) -> dict[str, An
     document: dict[str, Any] = {"program": verdict.program, "verified": verdict.ok, "certified": False}
     if certificate is None:
         return document
-    return document | {"certified": certificate.holds, "certificate": asdict(certificate)}
+    return document | _made(certificate) | {"certificate": asdict(certificate)}
+
+
+def _made(certificate: Certificate | NetworkCertificate) -> dict[str, Any]:
+    """What every certificate in a file begins with."""
+    return {"certified": certificate.holds, "version": VERSION, "prime": PRIME, "seed": certificate.seed}

@@ -40,7 +40,7 @@ def best_known(source: str | None) -> Iterator[TunedSchedules]:
 
 FOR_OPERATORS = ("schedule",)
 """Options that a model does not have, by their destination."""
-FOR_MODELS = ("target", "cpu", "gpu", "calibration", "method", "float", "place", "extent", "print_after")
+FOR_MODELS = ("target", "cpu", "gpu", "calibration", "method", "float", "place", "extent", "expressions", "print_after")
 """Options that an operator does not have."""
 
 
@@ -55,6 +55,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--float NODE...": "layers that stay float, on the CPU",
         "--place NODE=DEVICE...": "put nodes on cpu, gpu or vdla",
         "--extent NAME=N,......": "numbers for symbols in shapes: batch=1,8",
+        "--expressions": "keep what the programs must compute, weights included, for vdla certify",
         "--print-after PASS": "print the graph after a pass, or after all",
     }
     add_options(parser.add_argument_group("options of models"), options, default=None)
@@ -90,7 +91,7 @@ def compile_model(arguments: argparse.Namespace) -> int:
             kernel_points=partial(schedules.kernel_point, threads=arguments.threads or 1),
         )
         show("write", 1, 1)
-        model.save(path)
+        (model.with_expressions() if arguments.expressions else model).save(path)
     _show(model, path)
     if arguments.tuned:
         print(f"{len(schedules.used)} operators with their best schedule in {arguments.tuned}")

@@ -32,11 +32,14 @@ TORCH_PROGRAM = FileKind(
     0,
     f'{_TO_ONNX} torch.onnx.export(torch.export.load("{{path}}"), f="{{stem}}.onnx", dynamo=True)',
 )
+COMPILED_NETWORK = FileKind(
+    "a compiled network", (), b"VDLAMODL", 0, "vdla run {path} and model.run(inputs) run networks"
+)
 MODEL_SUFFIXES = (*ONNX_MODEL.suffixes, *TFLITE_MODEL.suffixes, *TORCH_PROGRAM.suffixes)
 """The ends of names of files that are compiled."""
 KINDS = (
     FileKind("a program", (), b"VDLAPROG", 0, "vdla run {path} and vdla.run(program, inputs) run programs"),
-    FileKind("a compiled network", (), b"VDLAMODL", 0, "vdla run {path} and model.run(inputs) run networks"),
+    COMPILED_NETWORK,
     ONNX_MODEL,
     TFLITE_MODEL,
     TORCH_PROGRAM,

@@ -14,6 +14,8 @@ from vdla.compiler.graph.accelerator.cost import (
 from vdla.compiler.graph.accelerator.operator_call import operator_call
 from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, BetterCall, candidates, partition
 from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, AcceleratedRegion
+from vdla.compiler.graph.accelerator.region_expression import RegionExpression, region_expressions
+from vdla.compiler.graph.accelerator.stored_expressions import expressions_from_bytes, expressions_to_bytes
 from vdla.compiler.graph.machine.call import NotAcceleratedError, OperatorCall
 
 __all__ = [
@@ -28,14 +30,18 @@ __all__ = [
     "Decision",
     "NotAcceleratedError",
     "OperatorCall",
+    "RegionExpression",
     "board_cpu",
     "candidates",
     "choose",
     "cpu_seconds",
+    "expressions_from_bytes",
+    "expressions_to_bytes",
     "milliseconds",
     "modelled_cpu",
     "operator_call",
     "partition",
+    "region_expressions",
     "seconds_of",
     "tensor_bytes",
 ]

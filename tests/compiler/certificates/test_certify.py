@@ -278,4 +278,5 @@ def test_another_expression_or_program_is_refused_with_what_differs() -> None:
 def test_what_is_no_operator_is_refused() -> None:
     with pytest.raises(CertificateError) as caught:
         certify(operators(TINY)[0].program)  # type: ignore[arg-type]
-    assert str(caught.value) == "certify: operator must be of a template or of map_expression, got Program"
+    rule = "operator must be of a template or of map_expression, or a compiled network"
+    assert str(caught.value) == f"certify: {rule}, got Program"

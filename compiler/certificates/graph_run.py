@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph on symbols, node by node.
+
+Integer operators are those of `integer_operators`; what moves elements is evaluated by the tensor
+expression of its record. A node that has neither cannot be certified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vdla.compiler import te
+from vdla.compiler.certificates.evaluate import evaluate
+from vdla.compiler.certificates.host_terms import HOST_TERMS
+from vdla.compiler.certificates.integer_operators import OPERATORS, IntegerNode
+from vdla.compiler.certificates.symbols import CertificateError, Symbols, numbers
+from vdla.compiler.graph import Graph, Node, TensorType
+from vdla.compiler.graph.groups import body_of
+from vdla.compiler.graph.operators.graph_function import graph_function
+from vdla.compiler.target import Target
+from vdla.support.errors import Error
+
+_PLAIN_CPU = "x86-64"  # decides nothing but the form of expressions of operators that only move
+
+
+class NotProvableError(CertificateError):
+    """A node whose meaning on symbols is unknown; the message names it."""
+
+
+def run_graph(graph: Graph, inputs: Mapping[str, Symbols]) -> dict[str, Symbols]:
+    """All values of a graph, by name.
+
+    Raises:
+        NotProvableError: a node that is evaluated neither by an expression of integers nor by its
+            record.
+    """
+    values = {**{name: numbers(array) for name, array in graph.constants.items()}, **inputs}
+    for node in graph.nodes:
+        try:
+            results = _results(graph, node, values)
+        except Error as error:
+            raise NotProvableError(f"{node.label}: {error}") from error
+        for name, symbols in results.items():
+            values[name] = symbols.reshape(_shape(graph, name))
+    return values
+
+
+def _results(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> dict[str, Symbols]:
+    if node.op in HOST_TERMS:
+        return {node.outputs[0]: HOST_TERMS[node.op](node, values[node.inputs[0]])}
+    if node.op in OPERATORS:
+        return {node.outputs[0]: _of_integers(graph, node, values)}
+    if node.op.startswith("vdla.Q") or _has_floats(graph, node):
+        raise CertificateError(f"operator must have an expression of integers, got {node.op}")
+    made = graph_function(body_of(graph, node), Target.named(_PLAIN_CPU), "node")
+    given = [*(values[name] for name in made.inputs), *map(numbers, made.constants.values())]
+    params = made.function.params[: len(given)]
+    arrays = {
+        param: symbols.reshape(made.function.buffers[param].dims) for param, symbols in zip(params, given, strict=True)
+    }
+    return dict(zip(made.outputs, evaluate(made.function, arrays).values(), strict=True))
+
+
+def _of_integers(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> Symbols:
+    """The result of an integer operator."""
+    fixed = node.attributes.get("fixed_point")
+    if (fixed is not None and fixed.size) or node.attributes.get("half_away"):
+        raise CertificateError("its results must be rounded as the machine does, got TensorFlow Lite's rounding")
+    tensors = []
+    for index, name in enumerate(node.inputs):
+        kind = graph.tensor(name)
+        if kind.lanes or kind.dtype not in ("int8", "int32"):
+            raise CertificateError(f"operands must be plain tensors of int8, got {kind} for {name}")
+        tensors.append(te.placeholder(kind.extents, kind.dtype, f"x{index}"))
+    operands = IntegerNode(node, tensors)
+    result = OPERATORS[node.op](operands)
+    made = te.create_function([*tensors, *operands.constants], [result], "node")
+    arrays = {tensor.name: values[name] for tensor, name in zip(tensors, node.inputs, strict=True)}
+    arrays |= {tensor.name: numbers(array) for tensor, array in operands.constants.items()}
+    return next(iter(evaluate(made, arrays).values()))
+
+
+def _has_floats(graph: Graph, node: Node) -> bool:
+    kinds = [graph.types.get(name) for name in (*node.inputs, *node.outputs) if name]
+    return any(isinstance(kind, TensorType) and not kind.dtype.startswith(("int", "uint", "bool")) for kind in kinds)
+
+
+def _shape(graph: Graph, name: str) -> tuple[int, ...]:
+    return graph.tensor(name).extents

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The integer operators of quantised graphs as plain tensor expressions of integers.
+
+They say what `runtime/numpy_operators/integer.py` computes, with which tests compare them: zero
+points are subtracted from elements, padding is 0, sums wrap at 32 bits, results are rounded half to
+even. The expressions of operators that kernels are made of compute the same in floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from vdla.compiler import te
+from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
+from vdla.compiler.graph import Node
+from vdla.compiler.operators.definitions.sliding import SlidingWindow, sliding
+from vdla.hardware.numerics import pack_scale, scales_from_floats
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class IntegerNode:
+    """The operands of a node as tensors, and the constants that an expression adds to them."""
+
+    def __init__(self, node: Node, tensors: Sequence[te.Tensor]) -> None:
+        self.node, self.tensors = node, tensors
+        self.constants: dict[te.Tensor, Array] = {}
+
+    def __getitem__(self, attribute: str) -> Any:  # noqa: ANN401  of any attribute
+        return self.node.attributes[attribute]
+
+    def constant(self, name: str, value: Array) -> te.Tensor:
+        """A constant as a tensor."""
+        tensor = te.placeholder(value.shape, value.dtype.name, name)
+        self.constants[tensor] = value
+        return tensor
+
+    def centred(self, index: int, zero_point: str) -> te.Tensor:
+        """An operand less its zero point."""
+        x, zero = self.tensors[index], self[zero_point]
+        made: te.Tensor = te.compute(x.shape, lambda *i: te.cast("int32", x[i]) - zero, f"centred{index}")
+        return made
+
+    def lanes(self, factors: Array | None = None) -> te.Tensor:
+        """The multipliers as lanes of a scale without bias: one, or one for each channel."""
+        if factors is None:
+            factors = np.ldexp(self["multiplier"].astype(np.float64), -self["shift"])
+        return self.constant("lanes", pack_scale(0, *scales_from_floats(factors)).view(np.int64))
+
+    def result(self, total: te.Value, lane: te.Value) -> te.Value:
+        """A sum as a result."""
+        zero, low, high = (te.const(int(self[name]), "int64") for name in ("y_zero_point", "low", "high"))
+        return requantisation(total, lane, zero, low, high, "int8")
+
+    def results(self, sums: te.Tensor, axis: int) -> te.Tensor:
+        """Sums as results; there may be a multiplier for each index of an axis."""
+        lanes = self.lanes()
+        one = lanes.shape == (1,)
+        return te.compute(sums.shape, lambda *i: self.result(sums[i], lanes[0 if one else i[axis]]), "result")
+
+
+# --- products -------------------------------------------------------------------------------------
+
+
+def _window(operands: IntegerNode, taps: Sequence[int]) -> SlidingWindow:
+    size = operands.tensors[0].shape[2:]
+    return sliding("window", size, taps, *(operands[name] for name in ("strides", "pads", "dilations")))
+
+
+def qconv(operands: IntegerNode) -> te.Tensor:
+    """vdla.QConv."""
+    x, (_, weight, bias) = operands.centred(0, "x_zero_point"), operands.tensors
+    window, groups = _window(operands, weight.shape[2:]), operands["group"]
+    image, taps, channel = window.padded(x, 0), window.axes(), te.reduce_axis(weight.shape[1], "c")
+    outputs, inputs = weight.shape[0] // groups, weight.shape[1]
+
+    def total(n: te.Value, o: te.Value, *place: te.Value) -> te.Value:
+        first = o // outputs * inputs if groups > 1 else 0
+        element = image[(n, channel + first, *window.reads(place, taps))]
+        return te.sum(element * te.cast("int32", weight[(o, channel, *taps)]), axis=[channel, *taps])
+
+    return _biased(operands, te.compute((x.shape[0], weight.shape[0], *window.places), total, "products"), bias)
+
+
+def _biased(operands: IntegerNode, products: te.Tensor, bias: te.Tensor) -> te.Tensor:
+    return operands.results(te.compute(products.shape, lambda *i: products[i] + bias[i[1]], "sums"), 1)
+
+
+def qdense(operands: IntegerNode) -> te.Tensor:
+    """vdla.QDense."""
+    x, (_, weight, bias) = operands.centred(0, "x_zero_point"), operands.tensors
+    k, last = te.reduce_axis(x.shape[-1], "k"), len(x.shape) - 1
+    taps = (0,) * (len(weight.shape) - 2)
+
+    def total(*i: te.Value) -> te.Value:
+        return te.sum(x[(*i[:-1], k)] * te.cast("int32", weight[(i[-1], k, *taps)]), axis=k)
+
+    products = te.compute((*x.shape[:-1], weight.shape[0]), total, "products")
+    return operands.results(te.compute(products.shape, lambda *i: products[i] + bias[i[-1]], "sums"), last)
+
+
+def qmatmul(operands: IntegerNode) -> te.Tensor:
+    """vdla.QMatMul of factors with the same batches."""
+    a, b = operands.centred(0, "a_zero_point"), operands.centred(1, "b_zero_point")
+    k = te.reduce_axis(a.shape[-1], "k")
+
+    def total(*i: te.Value) -> te.Value:
+        return te.sum(a[(*i[:-1], k)] * b[(*i[:-2], k, i[-1])], axis=k)
+
+    return operands.results(te.compute((*a.shape[:-1], b.shape[-1]), total, "sums"), len(a.shape) - 1)
+
+
+def qconv_transpose(operands: IntegerNode) -> te.Tensor:
+    """vdla.QConvTranspose: every element is multiplied with all taps, and added where they lie."""
+    x, (_, weight, bias) = operands.centred(0, "x_zero_point"), operands.tensors
+    axes, groups = range(len(weight.shape) - 2), operands["group"]
+    strides, dilations, pads = (operands[name] for name in ("strides", "dilations", "pads"))
+    extra = operands["output_padding"] or (0,) * len(axes)
+    spans = [(weight.shape[2 + d] - 1) * dilations[d] + 1 for d in axes]
+    places = [(x.shape[2 + d] - 1) * strides[d] + spans[d] + extra[d] - pads[d] - pads[d + len(axes)] for d in axes]
+    spread = [(x.shape[2 + d] - 1) * strides[d] + 1 for d in axes]
+    before = [spans[d] - 1 - pads[d] for d in axes]
+    outputs, inputs = weight.shape[1], weight.shape[0] // groups
+    channel, taps = te.reduce_axis(inputs, "c"), [te.reduce_axis(weight.shape[2 + d], f"t{d}") for d in axes]
+
+    def element(n: te.Value, c: te.Value, *place: te.Value) -> te.Value:
+        inside = [place[d] % strides[d] == 0 for d in axes if strides[d] > 1]
+        value = x[(n, c, *(place[d] // strides[d] for d in axes))]
+        return te.select(te.all_of(*inside), value, te.const(0, "int32")) if inside else value
+
+    image = te.compute((*x.shape[:2], *spread), element, "spread")
+    ends = [places[d] + spans[d] - 1 - before[d] - spread[d] for d in axes]
+    grown = te.pad(image, [0, 0, *(max(0, one) for one in before)], [0, 0, *(max(0, one) for one in ends)], 0, "grown")
+    shift = [max(0, -before[d]) for d in axes]
+
+    def total(n: te.Value, o: te.Value, *place: te.Value) -> te.Value:
+        first = o // outputs * inputs if groups > 1 else 0
+        reads = [place[d] + shift[d] + (weight.shape[2 + d] - 1 - taps[d]) * dilations[d] for d in axes]
+        factor = weight[(channel + first, o % outputs if groups > 1 else o, *taps)]
+        return te.sum(grown[(n, channel + first, *reads)] * te.cast("int32", factor), axis=[channel, *taps])
+
+    return _biased(operands, te.compute((x.shape[0], outputs * groups, *places), total, "products"), bias)
+
+
+# --- element-wise ---------------------------------------------------------------------------------
+
+
+def _broadcast(a: te.Tensor, shape: Sequence[int], index: Sequence[te.Value]) -> te.Value:
+    """The element of an operand that broadcasts to a shape."""
+    inner = index[len(shape) - len(a.shape) :]
+    return a[tuple(0 if extent == 1 else i for extent, i in zip(a.shape, inner, strict=True))]
+
+
+def _combined(operands: IntegerNode, combine: Callable[[te.Value, te.Value], te.Value]) -> te.Tensor:
+    a, b = operands.centred(0, "a_zero_point"), operands.centred(1, "b_zero_point")
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    sums = te.compute(shape, lambda *i: combine(_broadcast(a, shape, i), _broadcast(b, shape, i)), "sums")
+    return operands.results(sums, len(shape) - 1)
+
+
+def qadd(operands: IntegerNode) -> te.Tensor:
+    """vdla.QAdd."""
+    first, second = operands["factors"]
+    return _combined(operands, lambda a, b: a * int(first) + b * int(second))
+
+
+def qmul(operands: IntegerNode) -> te.Tensor:
+    """vdla.QMul."""
+    return _combined(operands, lambda a, b: a * b)
+
+
+def qrescale(operands: IntegerNode) -> te.Tensor:
+    """vdla.QRescale."""
+    x = operands.centred(0, "x_zero_point")
+    return operands.results(x, len(x.shape) - 1)
+
+
+def qleaky_relu(operands: IntegerNode) -> te.Tensor:
+    """vdla.QLeakyRelu."""
+    x, (first, second) = operands.centred(0, "x_zero_point"), operands["factors"]
+    sums = te.compute(x.shape, lambda *i: te.maximum(x[i] * int(first), x[i] * int(second)), "sums")
+    return operands.results(sums, len(x.shape) - 1)
+
+
+# --- pools ----------------------------------------------------------------------------------------
+
+
+def qmax_pool(operands: IntegerNode) -> te.Tensor:
+    """vdla.QMaxPool."""
+    (x,), window = operands.tensors, _window(operands, operands["kernel_shape"])
+    image, taps, zero = window.padded(x, -128), window.axes(), operands["x_zero_point"]
+
+    def largest(n: te.Value, c: te.Value, *place: te.Value) -> te.Value:
+        return te.max(te.cast("int32", image[(n, c, *window.reads(place, taps))]), axis=taps)
+
+    maxima = te.compute((*x.shape[:2], *window.places), largest, "maxima")
+    return operands.results(te.compute(maxima.shape, lambda *i: maxima[i] - zero, "sums"), 1)
+
+
+def qaverage_pool(operands: IntegerNode) -> te.Tensor:
+    """vdla.QAveragePool."""
+    x, window = operands.centred(0, "x_zero_point"), _window(operands, operands["kernel_shape"])
+    image, taps = window.padded(x, 0), window.axes()
+
+    def total(n: te.Value, c: te.Value, *place: te.Value) -> te.Value:
+        return te.sum(image[(n, c, *window.reads(place, taps))], axis=taps)
+
+    sums = te.compute((*x.shape[:2], *window.places), total, "sums")
+    factors = np.ldexp(operands["multiplier"].astype(np.float64), -operands["shift"])
+    lanes = operands.lanes(factors / _counts(operands, window))
+    return te.compute(sums.shape, lambda *i: operands.result(sums[i], lanes[i[2:]]), "result")
+
+
+def _counts(operands: IntegerNode, window: SlidingWindow) -> Array:
+    """The number of elements under each window, `[places...]`."""
+    if operands["count_include_pad"]:
+        return np.full(window.places, prod(window.taps))
+    counts = np.ones((), np.int64)
+    for axis in range(len(window.size)):
+        counts = np.multiply.outer(counts, window.reads_image(axis).sum(axis=1))
+    return np.maximum(counts, 1)
+
+
+OPERATORS: Mapping[str, Callable[[IntegerNode], te.Tensor]] = {
+    "vdla.QAdd": qadd,
+    "vdla.QAveragePool": qaverage_pool,
+    "vdla.QConv": qconv,
+    "vdla.QConvTranspose": qconv_transpose,
+    "vdla.QDense": qdense,
+    "vdla.QLeakyRelu": qleaky_relu,
+    "vdla.QMatMul": qmatmul,
+    "vdla.QMaxPool": qmax_pool,
+    "vdla.QMul": qmul,
+    "vdla.QRescale": qrescale,
+}
+"""The expressions by operator."""

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The certificate of a region: its program against the integer operators of its nodes.
+
+Weights, biases and scales are numbers on both sides, plain on one and packed on the other, so that
+what the compiler folds into them is compared too. Activations are unknown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from vdla.compiler.certificates.graph_run import run_graph
+from vdla.compiler.certificates.program_run import SymbolicRun
+from vdla.compiler.certificates.symbols import CertificateError, Symbols, numbers, unknowns
+from vdla.compiler.graph import Graph
+from vdla.compiler.graph.accelerator import RegionExpression
+from vdla.hardware.program import Program, ProgramTensor
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class RegionVerdict(Enum):
+    """What is known about the program of a region."""
+
+    CERTIFIED = "certified"
+    DIFFERS = "differs"
+    UNKNOWN = "not certified"
+
+
+@dataclass(frozen=True, slots=True)
+class RegionCertificate:
+    """The verdict on a region of `nodes` operators, whose program hands on `results` elements.
+
+    `program` and `expression` are hashes; `reason` says what differs, or why nothing is known.
+    """
+
+    region: str
+    verdict: RegionVerdict
+    program: str
+    expression: str
+    nodes: int
+    results: int
+    reason: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the program computes the operators, for all inputs."""
+        return self.verdict is RegionVerdict.CERTIFIED
+
+    def __str__(self) -> str:
+        if not self.holds:
+            return f"{self.region}: {self.verdict.value}: {self.reason}"
+        what = f"{self.nodes} operators" if self.nodes > 1 else "1 operator"
+        hashes = f"program {self.program} computes expression {self.expression}"
+        return f"{self.region}: certified: {hashes}, {what}, {self.results:,} results"
+
+
+@dataclass(frozen=True, eq=False)
+class RegionProgram:
+    """A program, its constants and the values of the network in its activations, by tensor, and the
+    number of source lines of each node.
+    """
+
+    program: Program
+    constants: Mapping[str, Array]
+    activations: Mapping[str, str]
+    lines: Sequence[int]
+
+    @property
+    def arrays(self) -> dict[str, Symbols]:
+        """The constants as symbols."""
+        return {name: numbers(array) for name, array in self.constants.items()}
+
+
+def certify_region(expression: RegionExpression, given: RegionProgram, seed: int = 0) -> RegionCertificate:
+    """Whether a program computes the operators of its region."""
+    verdict, reason = _judged(expression, given, seed)
+    return RegionCertificate(
+        region=expression.name,
+        verdict=verdict,
+        program=given.program.hash,
+        expression=hash_of(expression),
+        nodes=len(expression.results),
+        results=sum(int(np.prod(expression.plain.tensor(name).extents)) for name in expression.unpacked.outputs),
+        reason=reason,
+    )
+
+
+def _judged(expression: RegionExpression, given: RegionProgram, seed: int) -> tuple[RegionVerdict, str]:
+    for tensor, name in given.activations.items():
+        if expression.bindings.get(tensor) != name:
+            return (
+                RegionVerdict.DIFFERS,
+                f"{tensor} must be {expression.bindings.get(tensor, 'no activation')}, got {name}",
+            )
+    try:
+        wanted = run_graph(expression.plain, _unknown_inputs(expression.plain, seed))
+        inputs = {tensor: wanted[name] for name, tensor in expression.packing.items()} | given.arrays
+        with np.errstate(all="ignore"):
+            outputs = SymbolicRun(given.program, inputs).run()
+            made = run_graph(expression.unpacked, _packed(expression, outputs))
+            wrong = [name for name in expression.unpacked.outputs if _differs(made[name], wanted[name]).any()]
+            if not wrong:
+                return RegionVerdict.CERTIFIED, ""
+            traced = _TracedRun(given, inputs)
+            traced.run()
+    except CertificateError as error:
+        return RegionVerdict.UNKNOWN, str(error)
+    return RegionVerdict.DIFFERS, _difference(expression, made, wanted, traced)
+
+
+def _differs(a: Symbols, b: Symbols) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    return np.asarray(a["value"] != b["value"])
+
+
+def _unknown_inputs(graph: Graph, seed: int) -> dict[str, Symbols]:
+    kinds = {name: graph.tensor(name) for name in graph.inputs}
+    return {name: unknowns(name, kind.extents, kind.dtype, seed) for name, kind in kinds.items()}
+
+
+def _packed(expression: RegionExpression, outputs: Mapping[str, Symbols]) -> dict[str, Symbols]:
+    """The packed results by name, in the shapes of their layouts."""
+    graph, tensors = expression.unpacked, expression.outputs
+    return {name: outputs[tensors[name]].reshape(graph.tensor(name).extents) for name in graph.inputs}
+
+
+def hash_of(expression: RegionExpression) -> str:
+    """The hash of an expression, constants included."""
+    digest = hashlib.sha256(str(expression.plain).encode())
+    for name, value in expression.plain.constants.items():
+        digest.update(f"{name} {value.dtype} {value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    digest.update(f"{sorted(expression.bindings.items())} {expression.unpacked}".encode())
+    return digest.hexdigest()[:16]
+
+
+# --- what differs ---------------------------------------------------------------------------------
+
+
+class _TracedRun(SymbolicRun):
+    """A run that keeps which elements the instructions of each node store."""
+
+    def __init__(self, given: RegionProgram, inputs: Mapping[str, Symbols]) -> None:
+        super().__init__(given.program, inputs)
+        self._ends = list(accumulate(given.lines))
+        self._index = -1
+        self.stored: dict[int, list[tuple[int, Array]]] = {}
+
+    def _execute(self, row: Mapping[str, int], columns: list[int], tensor: int) -> None:
+        self._index += 1
+        super()._execute(row, columns, tensor)
+
+    def _put(self, row: Mapping[str, int], tensor: ProgramTensor, entries: Symbols, elements: int) -> None:
+        node = bisect_right(self._ends, int(self.program.source_of[self._index]))
+        self.stored.setdefault(node, []).append((self._index, entries["value"].reshape(-1).copy()))
+        super()._put(row, tensor, entries, elements)
+
+
+def _difference(
+    expression: RegionExpression, made: Mapping[str, Symbols], wanted: Mapping[str, Symbols], run: _TracedRun
+) -> str:
+    """The first node some of whose elements no instruction of it stores, or the first result."""
+    for node, name in enumerate(expression.results):
+        parts = run.stored.get(node, [])
+        values = wanted[name]["value"]
+        missing = ~np.isin(values, np.concatenate([part for _, part in parts])) if parts else np.zeros((), bool)
+        if missing.any():
+            return _described(expression, name, np.argwhere(missing)[0], missing, parts[0][0], parts[-1][0])
+    name = next(name for name in expression.unpacked.outputs if _differs(made[name], wanted[name]).any())
+    wrong = _differs(made[name], wanted[name])
+    return _described(expression, name, np.argwhere(wrong)[0], wrong, 0, len(run.program) - 1)
+
+
+def _described(expression: RegionExpression, name: str, element: Array, wrong: Array, first: int, last: int) -> str:
+    label = expression.plain.producers[name].label
+    where = f"{name}[{', '.join(map(str, element.tolist()))}]"
+    return (
+        f"{label}: {int(wrong.sum()):,} of {wrong.size:,} results differ, the first is {where}; "
+        f"instructions {first} to {last} store them"
+    )
