@@ -154,16 +154,16 @@ def compile_network(
             on_grid=None if on_grid is None else on_grid.kernels,
             progress=progress,
         )
-    expressions = partial(_expressions, placed)
+    expressions = partial(_expressions, [item.expressions for item in placed])
     if recipe is None:
         return Model(artifact, expressions=expressions)
     specialise = specialiser_of(recipe, artifact.plan.name, kernel_points)
     return Model(replace(artifact, recipe=recipe), specialise=specialise, expressions=expressions)
 
 
-def _expressions(placed: Sequence[_Placed]) -> bytes:
+def _expressions(plans: Sequence[Callable[[], tuple[RegionExpression, ...]]]) -> bytes:
     """What the programs of each plan must compute."""
-    return expressions_to_bytes([item.expressions() for item in placed])
+    return expressions_to_bytes([regions() for regions in plans])
 
 
 def specialiser_of(recipe: Recipe, name: str, kernel_points: KernelPoints | None = None) -> SpecialiseModel:
