@@ -27,6 +27,7 @@ from vdla.networks.vision_transformer import vit_small
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluate_nodes import evaluate_node
 from vdla.runtime.network.evaluator import evaluate
+from vdla.runtime.network.import_network import import_network
 from vdla.runtime.network.quantise import quantise
 from vdla.runtime.studies.compiled_verdict import CompiledVerdict, evaluate_network
 from vdla.simulator.timing import time_program
@@ -69,7 +70,9 @@ def networks(progress: Progress, seed: int, names: Iterable[str] = ()) -> Sectio
 def in_network(source: Path, model: ModelProto, seed: int) -> Row:
     """An extension in a network: the operators that it runs, or the first reason why none."""
     samples = _samples(model, seed)
-    graph = fuse_qdq(quantise(model, calibration=samples[:1]).graph, partial(evaluate_node, prefer="numpy"))
+    integers = any(node.op_type == "QuantizeLinear" for node in model.graph.node)
+    graph = import_network(model) if integers else quantise(model, calibration=samples[:1]).graph
+    graph = fuse_qdq(graph, partial(evaluate_node, prefer="numpy"))
     plain = Config.preset(_PRESET)
     verdict = evaluate_network(source, graph, plain)
     with compile_network(graph, extend(plain, source)) as made:

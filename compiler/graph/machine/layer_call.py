@@ -18,8 +18,9 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline
+from vdla.compiler.graph.machine.call import MachineNode, NotAcceleratedError, OperatorCall, decline
 from vdla.compiler.graph.machine.packing import Channels, GatheredLayout, PackedLayout
+from vdla.compiler.ir import limits
 from vdla.compiler.layer_programs import LayerProgram
 from vdla.compiler.map import gather
 from vdla.compiler.operators import definitions
@@ -62,48 +63,67 @@ class NodeLayer:
         """The layout of results."""
         return self.at.result(self.channels)
 
+    def is_result(self, unpacking: te.Tensor) -> bool:
+        """Whether a plain result lies in a program's output as those of templates do."""
+        return lies_as(unpacking, self.result)
 
-def layer_of(at: MachineNode) -> NodeLayer:
-    """The layer of a node: a convolution, a product of rows with constant weights, or a product of
-    an image and a factor for each channel.
+    def is_read_in_place(self, packed: te.Tensor) -> bool:
+        """Whether an input of a program is a constant, or an activation as the machine made it."""
+        value = self.activations.get(_source(packed).name)
+        made = None if value is None else self.at.made.get(value)
+        if value is None or made is None:
+            return value is None
+        try:
+            return made.same_bytes(input_layout(packed, self.at.activation(value, self.channels), exact=False))
+        except NotAcceleratedError:
+            return False
+
+
+def layer_of(at: MachineNode, weight_dtype: str = "") -> NodeLayer:
+    """The layer of a node: a convolution, a product of rows with constant weights, a product of an
+    image and a factor for each channel, or maxima of windows.
+
+    Weights have the type `weight_dtype`, by default that of the machine.
 
     Raises:
         NotAcceleratedError: the message says what the node must be.
     """
+    weight_dtype = weight_dtype or at.config.wgt_dtype
     if at.node.op == "vdla.QConv":
-        return _convolution(at)
+        return _convolution(at, weight_dtype)
     if at.node.op == "vdla.QDense":
-        return _dense(at)
+        return _dense(at, weight_dtype)
     if at.node.op == "vdla.QMul":
         return _scaling(at)
-    decline(
-        f"be a convolution, a product with constant weights, or one by channel, got {at.node.op.removeprefix('vdla.')}"
-    )
+    if at.node.op == "vdla.QMaxPool":
+        return _max_pool(at)
+    rule = "be a convolution, a product with constant weights, one by channel, or a maximum of windows"
+    decline(f"{rule}, got {at.node.op.removeprefix('vdla.')}")
 
 
-def _convolution(at: MachineNode) -> NodeLayer:
+def _convolution(at: MachineNode, weight_dtype: str) -> NodeLayer:
     data, result, options = at.shape(at.node.inputs[0]), at.shape(at.node.outputs[0]), at.options
     _, channels, height, width = at.activation(at.node.inputs[0], Channels.IMAGE).image
     window: dict[str, Any] = {name: options[name] for name in ("strides", "pads", "dilations")}
     groups, weight, zero = options["groups"], at.weight, int(options["input_zero_point"])
     window |= {"batch": data[0], "size": (height, width), "kernel": weight.shape[2:], "fill": zero}
     if groups == channels == result[1]:
-        made = definitions.depthwise_convolution(channels=channels, **window, **_types(at))
+        made = definitions.depthwise_convolution(channels=channels, **window, **_types(at, weight_dtype))
         weight, terms = weight[:, 0], weight.shape[2:]
     else:
         made = definitions.convolution(
-            in_channels=channels, out_channels=result[1], groups=groups, **window, **_types(at)
+            in_channels=channels, out_channels=result[1], groups=groups, **window, **_types(at, weight_dtype)
         )
         terms = weight.shape[1:]
     return _weighted(at, Channels.IMAGE, made, weight, zero, prod(result) * prod(terms))
 
 
-def _dense(at: MachineNode) -> NodeLayer:
+def _dense(at: MachineNode, weight_dtype: str) -> NodeLayer:
     weight = at.constant(1)
     data, zero = at.shape(at.node.inputs[0]), int(at.options["input_zero_point"])
     rows = prod(data[:-1])
     weight = weight.reshape(weight.shape[:2])
-    made = definitions.dense(rows=rows, in_features=data[-1], out_features=len(weight), **_types(at))
+    made = definitions.dense(rows=rows, in_features=data[-1], out_features=len(weight), **_types(at, weight_dtype))
     return _weighted(at, Channels.ROWS, made, weight, zero, rows * weight.size)
 
 
@@ -125,12 +145,26 @@ def _scaling(at: MachineNode) -> NodeLayer:
     return _layer(at, Channels.IMAGE, made, dict(zip(("data", "other"), names, strict=True)), arrays, prod(result))
 
 
-def _types(at: MachineNode) -> dict[str, Any]:
-    return {"raw": False, "dtype": at.config.inp_dtype, "weight_dtype": at.config.wgt_dtype}
+def _max_pool(at: MachineNode) -> NodeLayer:
+    options, result = at.options, at.shape(at.node.outputs[0])
+    batch, channels, *size = at.activation(at.node.inputs[0], Channels.IMAGE).image
+    window: dict[str, Any] = {name: options[name] for name in ("kernel", "strides", "pads", "dilations")}
+    window |= {"batch": batch, "channels": channels, "size": size}
+    made = definitions.pooling(kind="max", **window, raw=False, dtype=at.config.inp_dtype)
+    arrays = {"scale": _lanes(at, np.full(channels, -int(options["input_zero_point"])))}
+    return _layer(at, Channels.IMAGE, made, {"data": at.node.inputs[0]}, arrays, prod(result) * prod(options["kernel"]))
+
+
+def _types(at: MachineNode, weight_dtype: str) -> dict[str, Any]:
+    return {"raw": False, "dtype": at.config.inp_dtype, "weight_dtype": weight_dtype}
 
 
 def _weighted(at: MachineNode, channels: Channels, made: Definition, weight: Array, zero: int, macs: int) -> NodeLayer:
     """A layer with weights, whose bias holds the share of the input's zero point."""
+    dtype = made.inputs[1].dtype
+    low, high = limits(dtype)
+    if weight.min() < low or weight.max() > high:
+        decline(f"have weights of {dtype}, {low} to {high}, got {weight.min()} to {weight.max()}")
     offset = -zero * weight.sum(axis=tuple(range(1, weight.ndim)), dtype=np.int64)
     arrays = {"weight": weight, "scale": _lanes(at, at.constant(2) + offset)}
     return _layer(at, channels, made, {"data": at.node.inputs[0]}, arrays, macs)
@@ -225,10 +259,8 @@ class LayerCall:
 
     def require_result(self) -> None:
         """Decline unless results lie as those of templates do."""
-        places = gather(self.given.unpacking, np.arange(prod(self.given.result.shape)).reshape(self.given.result.shape))
         result = self.layer.result
-        same = prod(result.packed_shape) == prod(self.given.result.shape)
-        if not same or not np.array_equal(places.ravel(), result.places.ravel()):
+        if not self.layer.is_result(self.given.unpacking):
             got = f"{list(self.given.result.shape)} for {list(result.packed_shape)}"
             decline(f"have results in whole blocks of channels, as templates do, got {got} of {self.label}")
 
@@ -242,6 +274,15 @@ class LayerCall:
             extensions=self.extensions,
         )
         return OperatorCall(operator, self.inputs, self.constants, self.layer.result)
+
+
+def lies_as(unpacking: te.Tensor, layout: PackedLayout) -> bool:
+    """Whether a plain result has the places of `layout` in a program's output."""
+    shape = _source(unpacking).shape
+    if prod(layout.packed_shape) != prod(shape):
+        return False
+    places = gather(unpacking, np.arange(prod(shape)).reshape(shape))
+    return np.array_equal(places.ravel(), layout.places.ravel())
 
 
 def input_layout(packed: te.Tensor, plain: PackedLayout, exact: bool = True) -> PackedLayout | GatheredLayout:
