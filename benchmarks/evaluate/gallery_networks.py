@@ -43,8 +43,12 @@ def sound(seed: int, samples: int = 1024, width: int = 32, classes: int = 10) ->
     return net.model({"logits": (1, classes)})
 
 
-def perceptron(seed: int, weights: Weights, features: Sequence[int] = (512, 512, 512, 16)) -> ModelProto:
-    """Dense layers whose weights are given, quantised, with rectifiers between them."""
+def perceptron(
+    seed: int, weights: Weights, features: Sequence[int] = (512, 512, 512, 16), activation: str = "Relu"
+) -> ModelProto:
+    """Dense layers whose weights are given, quantised, with an activation between them; that of
+    binary networks, Sign, has results of +1 and -1.
+    """
     net = NetworkBuilder("perceptron", seed)
     x = _requantised(net, net.input("features", (1, features[0])), SIXTEENTHS, "features")
     for index, (inputs, outputs) in enumerate(pairwise(features)):
@@ -53,9 +57,19 @@ def perceptron(seed: int, weights: Weights, features: Sequence[int] = (512, 512,
         scale = float(1 / (np.sqrt(inputs) * max(1.0, float(np.abs(values).std() + np.abs(values).mean()))))
         weight = _dequantised(net, net.constant(f"{name}.integers", values), scale, f"{name}.weight")
         x = net.node("Gemm", [x, weight], name, transB=1)
-        x = net.node("Relu", [x], f"{name}.relu") if index < len(features) - 2 else x
-        x = _requantised(net, x, SIXTEENTHS, name)
+        inner = index < len(features) - 2
+        if activation == "Sign":
+            x = _requantised(net, x, SIXTEENTHS, name)
+            x = _requantised(net, _sign(net, x, name), 1.0, f"{name}.signs") if inner else x
+        else:
+            x = _requantised(net, net.node(activation, [x], f"{name}.active") if inner else x, SIXTEENTHS, name)
     return net.model({x: (1, features[-1])})
+
+
+def _sign(net: NetworkBuilder, x: str, name: str) -> str:
+    """+1 or -1; that of 0 is +1."""
+    half = net.constant(f"{name}.half", np.array(SIXTEENTHS / 2, np.float32))
+    return net.node("Sign", [net.node("Add", [x, half], f"{name}.moved")], f"{name}.sign")
 
 
 def swishes(seed: int, image: int = 16, width: int = 32, depth: int = 3) -> ModelProto:

@@ -21,6 +21,7 @@ from typing import Any, cast
 from vdla.compiler.extensions.behaviour import check_datapath, reducer_of
 from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.extension import Extension
+from vdla.compiler.extensions.formulation import NetworkLayer
 from vdla.compiler.extensions.state import ExtensionError, LayerError, State
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.extensions import loaded, register
@@ -240,6 +241,13 @@ def program_of(extension: Extension) -> Callable[[Any, Config], Any] | None:
         return _guarded(write, layer, config)
 
     return written
+
+
+def formulation_of(extension: Extension) -> Callable[[NetworkLayer, Config], Any]:
+    """What formulates layers; its errors are ExtensionErrors with the line."""
+    write = extension.formulation
+    assert write is not None, "asked of extensions that have one"
+    return lambda layer, config: _guarded(write, layer, config)
 
 
 def _in_file(extension: Extension, given: Path) -> Callable[[Any, Config], Any]:

@@ -8,6 +8,7 @@ builder.add([Load(Buffer.INP, x_size=8)], tensor="data", signals=["compute"])
 """
 
 from vdla.compiler.layer_programs.channel_product import channel_product
+from vdla.compiler.layer_programs.formulated import formulated
 from vdla.compiler.layer_programs.layer_program import LayerProgram, ProgramBuilder
 from vdla.compiler.layer_programs.mapped import mapped_programs, weight_dtype
 from vdla.compiler.layer_programs.through_stage import through_stage
@@ -18,6 +19,7 @@ __all__ = [
     "ProgramBuilder",
     "WrittenProgram",
     "channel_product",
+    "formulated",
     "mapped_programs",
     "through_stage",
     "weight_dtype",

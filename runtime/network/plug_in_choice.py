@@ -25,6 +25,7 @@ from vdla.compiler.graph.machine.packing import PackedLayout
 from vdla.compiler.layer_programs import (
     WrittenProgram,
     channel_product,
+    formulated,
     mapped_programs,
     weight_dtype,
     written_programs,
@@ -56,7 +57,7 @@ class PlugInChoice:
         self._written: dict[Any, WrittenProgram] = {}  # by extension and layer
         self._problems: dict[str, str] = {}  # of placing programs, by hash
         self._cycles: dict[Any, int] = {}
-        self._checked: set[tuple[str, bool]] = set()
+        self._checked: set[tuple[str, bool, str]] = set()
 
     def __call__(self, at: MachineNode, template: OperatorCall | None) -> OperatorCall | str:
         """The call by extensions if there is one and `template` takes longer, else what the node
@@ -107,8 +108,8 @@ class PlugInChoice:
         Raises:
             NotAcceleratedError: there is none, with the reason.
         """
-        layer = layer_of(at, "" if extension.program is not None else weight_dtype(extension))
-        key = extension.name, *layer.key
+        layer = self._layer(extension, at)
+        key = extension.name, *layer.key, at.node.outputs[0] if layer.is_formulated else ""
         if key not in self._written:
             self._written[key] = self._programs_of(extension, layer)
         written = self._written[key]
@@ -121,6 +122,16 @@ class PlugInChoice:
         for offer in offers:
             offer.require_result()
         return offers
+
+    def _layer(self, extension: Extension, at: MachineNode) -> NodeLayer:
+        """The layer of a node as an extension has it."""
+        if extension.formulation is None:
+            return layer_of(at, "" if extension.program is not None else weight_dtype(extension))
+        layer = layer_of(at)
+        try:
+            return layer.formulated(formulated(extension, layer.facts, self.config))
+        except LayerError as error:
+            decline(f"have a formulation for {extension.name}; {error}")
 
     def _programs_of(self, extension: Extension, layer: NodeLayer) -> WrittenProgram:
         if extension.program is not None:
@@ -186,12 +197,13 @@ class PlugInChoice:
 
         ExtensionError if it computes something else where constants lie there.
         """
-        if (offer.program.hash, offer.exact) in self._checked:
+        key = offer.program.hash, offer.exact, offer.layer.at.node.outputs[0] if offer.layer.is_formulated else ""
+        if key in self._checked:
             return True
         at, random = offer.layer.at, np.random.default_rng(_SEED)
         data = {
-            name: random.integers(-128, 128, at.shape(name)).astype(self.config.inp_dtype)
-            for name in offer.layer.activations.values()
+            name: random.choice(offer.layer.facts.values[plain], at.shape(name)).astype(self.config.inp_dtype)
+            for plain, name in offer.layer.activations.items()
         }
         operands = [data.get(name, at.graph.constants.get(name)) for name in at.node.inputs]
         (wanted,) = evaluate_node(at.node, operands, prefer=Prefer.DEFINITION)
@@ -200,7 +212,7 @@ class PlugInChoice:
         if not right:
             self._require_equal(offer, self._run(replace(offer, exact=True), data), wanted)
             return False
-        self._checked.add((offer.program.hash, offer.exact))
+        self._checked.add(key)
         return True
 
     @staticmethod

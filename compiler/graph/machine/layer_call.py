@@ -9,7 +9,7 @@ and `with_results` puts the zero point and the bounds of results into the instru
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import te
+from vdla.compiler.extensions import Formulation, NetworkLayer
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.machine.call import MachineNode, NotAcceleratedError, OperatorCall, decline
-from vdla.compiler.graph.machine.packing import Channels, GatheredLayout, PackedLayout
+from vdla.compiler.graph.machine.packing import BitsLayout, Channels, GatheredLayout, PackedLayout
 from vdla.compiler.ir import limits
 from vdla.compiler.layer_programs import LayerProgram
 from vdla.compiler.map import gather
@@ -32,6 +33,7 @@ from vdla.hardware.isa import COL, Emit, with_fields
 from vdla.hardware.numerics import pack_scale, scales_from_floats, wrap32
 from vdla.hardware.program import Program, ProgramTensor
 
+LayerLayout = PackedLayout | GatheredLayout | BitsLayout
 _GROUPS = (1, 2, 4, 8)
 """The entries of a group of activations."""
 
@@ -41,7 +43,8 @@ class NodeLayer:
     """A node as a definition: `arrays` are the constant inputs of the definition, `activations` the
     values of the others, by their names.
 
-    `results` are the zero point, the lower and the upper bound of results.
+    `results` are the zero point, the lower and the upper bound of results. `bits` are the inputs
+    that the host packs into bits, by the names of their bytes, of a layer that is `formulated`.
     """
 
     at: MachineNode
@@ -51,6 +54,8 @@ class NodeLayer:
     arrays: Mapping[str, Array]
     results: tuple[int, int, int]
     macs: int
+    bits: Mapping[str, str] = field(default_factory=dict)
+    is_formulated: bool = False
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
@@ -63,6 +68,18 @@ class NodeLayer:
         """The layout of results."""
         return self.at.result(self.channels)
 
+    @property
+    def facts(self) -> NetworkLayer:
+        """What an author's formulation may depend on."""
+        values = {name: _values_of(self.at, value) for name, value in self.activations.items()}
+        return NetworkLayer(self.definition, self.arrays, values)
+
+    def formulated(self, given: Formulation) -> NodeLayer:
+        """The same layer in an author's formulation."""
+        definition = Definition(self.definition.name, self.definition.inputs, given.output)
+        arrays = {**self.arrays, **given.constants}
+        return replace(self, definition=definition, arrays=arrays, bits=given.bits, is_formulated=True)
+
     def is_result(self, unpacking: te.Tensor) -> bool:
         """Whether a plain result lies in a program's output as those of templates do."""
         return lies_as(unpacking, self.result)
@@ -70,6 +87,8 @@ class NodeLayer:
     def is_read_in_place(self, packed: te.Tensor) -> bool:
         """Whether an input of a program is a constant, or an activation as the machine made it."""
         value = self.activations.get(_source(packed).name)
+        if _source(packed).name in self.bits:
+            return False
         made = None if value is None else self.at.made.get(value)
         if value is None or made is None:
             return value is None
@@ -77,6 +96,15 @@ class NodeLayer:
             return made.same_bytes(input_layout(packed, self.at.activation(value, self.channels), exact=False))
         except NotAcceleratedError:
             return False
+
+
+def _values_of(at: MachineNode, name: str) -> Array:
+    """The integers that elements of an activation can be: those of its table, or all."""
+    maker = at.graph.producers.get(name)
+    if maker is not None and maker.op == "vdla.QTable":
+        return np.unique(maker.attributes["table"])
+    low, high = limits(at.config.inp_dtype)
+    return np.arange(low, high + 1)
 
 
 def layer_of(at: MachineNode, weight_dtype: str = "") -> NodeLayer:
@@ -240,14 +268,19 @@ class LayerCall:
         return replace(tensor, shape=shapes.get(tensor.name, tensor.shape))
 
     @cached_property
-    def inputs(self) -> dict[str, tuple[str, PackedLayout | GatheredLayout]]:
+    def inputs(self) -> dict[str, tuple[str, LayerLayout]]:
         """The activations, by the tensors of the program."""
-        values = self.layer.activations
-        packed = [tensor for tensor in self.given.packing if _source(tensor).name in values]
-        return {tensor.name: self._input(values[_source(tensor).name], tensor) for tensor in packed}
+        values, bits = self.layer.activations, self.layer.bits
+        names = {tensor.name: _source(tensor).name for tensor in self.given.packing}
+        packed = [tensor for tensor in self.given.packing if bits.get(name := names[tensor.name], name) in values]
+        return {
+            tensor.name: self._input(values[bits.get(name := names[tensor.name], name)], tensor) for tensor in packed
+        }
 
-    def _input(self, value: str, packed: te.Tensor) -> tuple[str, PackedLayout | GatheredLayout]:
+    def _input(self, value: str, packed: te.Tensor) -> tuple[str, LayerLayout]:
         plain = self.layer.at.activation(value, self.layer.channels)
+        if _source(packed).name in self.layer.bits:
+            return value, BitsLayout(plain.shape, gathered_layout(packed, _source(packed).shape))
         return value, input_layout(packed, plain, self.exact)
 
     @cached_property
@@ -291,20 +324,31 @@ def input_layout(packed: te.Tensor, plain: PackedLayout, exact: bool = True) -> 
     Unless the layout is `exact`, constants may lie where blocks of channels have gaps, which hold
     anything.
     """
-    shape = _source(packed).shape
-    size = prod(shape)
-    first, second = (gather(packed, np.arange(begin, begin + size).reshape(shape)) for begin in (0, size))
-    inside = second - first == size
+    first, inside = _places_in(packed)
+    size = prod(_source(packed).shape)
     for layout in _blocked(plain):
         whole = inside.all() or (not exact and np.count_nonzero(inside) == size)
         same = whole and prod(layout.packed_shape) == first.size
         if same and np.array_equal(first.ravel()[layout.places.ravel()], np.arange(size)):
             return layout
-    index = np.where(inside, first, -1)
+    return gathered_layout(packed, plain.shape)
+
+
+def gathered_layout(packed: te.Tensor, shape: tuple[int, ...]) -> GatheredLayout:
+    """The layout of the elements of `packed`, of a tensor of `shape`, in any order."""
+    first, inside = _places_in(packed)
     fills = np.unique(first[~inside])
     if len(fills) > 1:
         decline(f"pad activations with one number, got {', '.join(map(str, fills))} in {packed.name}")
-    return GatheredLayout(plain.shape, index, int(fills[0]) if len(fills) else 0)
+    return GatheredLayout(shape, np.where(inside, first, -1), int(fills[0]) if len(fills) else 0)
+
+
+def _places_in(packed: te.Tensor) -> tuple[Array, Array]:
+    """The place of each element in its source, and which are no constants."""
+    shape = _source(packed).shape
+    size = prod(shape)
+    first, second = (gather(packed, np.arange(begin, begin + size).reshape(shape)) for begin in (0, size))
+    return first, second - first == size
 
 
 def _blocked(plain: PackedLayout) -> Iterator[PackedLayout]:
