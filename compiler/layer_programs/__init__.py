@@ -11,13 +11,14 @@ from vdla.compiler.layer_programs.channel_product import channel_product
 from vdla.compiler.layer_programs.formulated import formulated
 from vdla.compiler.layer_programs.layer_program import LayerProgram, ProgramBuilder
 from vdla.compiler.layer_programs.mapped import mapped_programs, weight_dtype
-from vdla.compiler.layer_programs.through_stage import through_stage
+from vdla.compiler.layer_programs.through_stage import all_staged, through_stage
 from vdla.compiler.layer_programs.written import WrittenProgram, written_programs
 
 __all__ = [
     "LayerProgram",
     "ProgramBuilder",
     "WrittenProgram",
+    "all_staged",
     "channel_product",
     "formulated",
     "mapped_programs",
