@@ -121,3 +121,11 @@ def two_of_four(random: np.random.Generator, shape: tuple[int, int]) -> NDArray[
 def signs(random: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.int8]:
     """+1 and -1."""
     return (2 * random.integers(0, 2, shape) - 1).astype(np.int8)
+
+
+def blocks_of_fifteen(random: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.int8]:
+    """Blocks of fifteen integers of four bits, each with a power of two."""
+    outputs, inputs = shape
+    mantissas = random.integers(-7, 8, (outputs, inputs // 15, 15))
+    exponents = random.integers(0, 5, (outputs, inputs // 15, 1))
+    return (mantissas << exponents).astype(np.int8).reshape(shape)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -36,11 +36,14 @@ class Formulation:
     Placeholders of `output` are inputs of the layer by name, or constants, whose integers are in
     `constants`. `bits` has placeholders of bytes that the host packs from an input of the layer, by
     name: bit k of byte i along the last dimension says whether element 8 * i + k is positive.
+    `packed` has tensors that the host lays out: computed ones, each with elements of one input of
+    the layer, or constants, under the name of its placeholder.
     """
 
     output: te.Tensor
     constants: Mapping[str, Array] = field(default_factory=dict)
     bits: Mapping[str, str] = field(default_factory=dict)
+    packed: Sequence[te.Tensor] = ()
 
 
 def packed_bits(array: Array) -> Array:

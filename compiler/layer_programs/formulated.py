@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from vdla.compiler import te
 from vdla.compiler.extensions import Extension, ExtensionError, Formulation, NetworkLayer, formulation_of
 from vdla.compiler.ir import limits
+from vdla.compiler.map import is_gather
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
 
@@ -50,6 +51,10 @@ def _check_input(where: str, tensor: te.Tensor, given: Formulation, inputs: dict
             rule = f"{where}: constant {tensor.name} must be an array of {got}"
             raise ExtensionError(f"{rule}, got {array.dtype}{list(array.shape)}, {array.min()} to {array.max()}")
         return
+    packed = next((item for item in given.packed if item.name == tensor.name), None)
+    if packed is not None:
+        _check_packed(where, tensor, packed, inputs)
+        return
     name = given.bits.get(tensor.name, tensor.name)
     if name not in inputs:
         choices = ", ".join([*inputs, *given.constants])
@@ -62,6 +67,16 @@ def _check_input(where: str, tensor: te.Tensor, given: Formulation, inputs: dict
             raise ExtensionError(f"{where}: bits {tensor.name} must be {wanted} of a multiple of 8 elements, got {got}")
     elif got != _described(known):
         raise ExtensionError(f"{where}: input {name} must be {_described(known)}, got {got}")
+
+
+def _check_packed(where: str, tensor: te.Tensor, packed: te.Tensor, inputs: dict[str, te.Tensor]) -> None:
+    """ExtensionError unless a tensor that the host lays out has elements of an input."""
+    if _described(packed) != _described(tensor):
+        raise ExtensionError(f"{where}: packed {tensor.name} must be {_described(tensor)}, got {_described(packed)}")
+    sources = packed.stage.reads if isinstance(packed.stage, Stage) and is_gather(packed) else ()
+    if not sources or inputs.get(sources[0].name) is not sources[0]:
+        rule = f"{where}: packed {tensor.name} must have elements of one input of the layer, or constants"
+        raise ExtensionError(f"{rule}, got another computation")
 
 
 def _described(tensor: te.Tensor) -> str:

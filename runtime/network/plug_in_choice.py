@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from vdla.runtime.network.build import ProgramTimer
 
 _SEED = 0
+_NODE_WEIGHTS = "int8"
+"""The type of weights in graphs, whatever the machine reads."""
 
 
 @dataclass
@@ -127,7 +129,7 @@ class PlugInChoice:
         """The layer of a node as an extension has it."""
         if extension.formulation is None:
             return layer_of(at, "" if extension.program is not None else weight_dtype(extension))
-        layer = layer_of(at)
+        layer = layer_of(at, _NODE_WEIGHTS)
         try:
             return layer.formulated(formulated(extension, layer.facts, self.config))
         except LayerError as error:

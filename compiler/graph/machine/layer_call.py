@@ -44,7 +44,8 @@ class NodeLayer:
     values of the others, by their names.
 
     `results` are the zero point, the lower and the upper bound of results. `bits` are the inputs
-    that the host packs into bits, by the names of their bytes, of a layer that is `formulated`.
+    that the host packs into bits, by the names of their bytes, and `packed` those that it lays out,
+    of a layer that is `formulated`.
     """
 
     at: MachineNode
@@ -55,6 +56,7 @@ class NodeLayer:
     results: tuple[int, int, int]
     macs: int
     bits: Mapping[str, str] = field(default_factory=dict)
+    packed: Mapping[str, te.Tensor] = field(default_factory=dict)
     is_formulated: bool = False
 
     @cached_property
@@ -77,8 +79,14 @@ class NodeLayer:
     def formulated(self, given: Formulation) -> NodeLayer:
         """The same layer in an author's formulation."""
         definition = Definition(self.definition.name, self.definition.inputs, given.output)
-        arrays = {**self.arrays, **given.constants}
-        return replace(self, definition=definition, arrays=arrays, bits=given.bits, is_formulated=True)
+        packed = {tensor.name: tensor for tensor in given.packed}
+        more = {"bits": given.bits, "packed": packed, "arrays": {**self.arrays, **given.constants}}
+        return replace(self, definition=definition, **more, is_formulated=True)
+
+    def activation_of(self, name: str) -> str | None:
+        """The value of the graph that an input of the formulation is packed from, if it is one."""
+        plain = _source(self.packed[name]).name if name in self.packed else self.bits.get(name, name)
+        return self.activations.get(plain)
 
     def is_result(self, unpacking: te.Tensor) -> bool:
         """Whether a plain result lies in a program's output as those of templates do."""
@@ -86,8 +94,9 @@ class NodeLayer:
 
     def is_read_in_place(self, packed: te.Tensor) -> bool:
         """Whether an input of a program is a constant, or an activation as the machine made it."""
-        value = self.activations.get(_source(packed).name)
-        if _source(packed).name in self.bits:
+        name = _source(packed).name
+        value = self.activation_of(name)
+        if name in self.bits or name in self.packed:
             return False
         made = None if value is None else self.at.made.get(value)
         if value is None or made is None:
@@ -270,17 +279,16 @@ class LayerCall:
     @cached_property
     def inputs(self) -> dict[str, tuple[str, LayerLayout]]:
         """The activations, by the tensors of the program."""
-        values, bits = self.layer.activations, self.layer.bits
-        names = {tensor.name: _source(tensor).name for tensor in self.given.packing}
-        packed = [tensor for tensor in self.given.packing if bits.get(name := names[tensor.name], name) in values]
-        return {
-            tensor.name: self._input(values[bits.get(name := names[tensor.name], name)], tensor) for tensor in packed
-        }
+        values = ((tensor, self.layer.activation_of(_source(tensor).name)) for tensor in self.given.packing)
+        return {tensor.name: self._input(value, tensor) for tensor, value in values if value is not None}
 
     def _input(self, value: str, packed: te.Tensor) -> tuple[str, LayerLayout]:
-        plain = self.layer.at.activation(value, self.layer.channels)
-        if _source(packed).name in self.layer.bits:
+        plain, name = self.layer.at.activation(value, self.layer.channels), _source(packed).name
+        if name in self.layer.bits:
             return value, BitsLayout(plain.shape, gathered_layout(packed, _source(packed).shape))
+        if name in self.layer.packed:
+            inner = gathered_layout(self.layer.packed[name], plain.shape)
+            return value, _composed(gathered_layout(packed, inner.packed_shape), inner)
         return value, input_layout(packed, plain, self.exact)
 
     @cached_property
@@ -341,6 +349,14 @@ def gathered_layout(packed: te.Tensor, shape: tuple[int, ...]) -> GatheredLayout
     if len(fills) > 1:
         decline(f"pad activations with one number, got {', '.join(map(str, fills))} in {packed.name}")
     return GatheredLayout(shape, np.where(inside, first, -1), int(fills[0]) if len(fills) else 0)
+
+
+def _composed(outer: GatheredLayout, inner: GatheredLayout) -> GatheredLayout:
+    """The layout of elements that two gathers lay out one after the other."""
+    if outer.fill != inner.fill and (outer.index < 0).any() and (inner.index < 0).any():
+        decline(f"pad activations with one number, got {outer.fill} and {inner.fill}")
+    index = np.where(outer.index < 0, -1, inner.index.ravel()[outer.index])
+    return GatheredLayout(inner.shape, index, outer.fill or inner.fill)
 
 
 def _places_in(packed: te.Tensor) -> tuple[Array, Array]:
