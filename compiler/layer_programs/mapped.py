@@ -42,12 +42,13 @@ def mapped_programs(extension: Extension, output: te.Tensor, config: Config, pla
     label = f"mapping onto {extension.name}"
     try:
         alone = [extension_intrinsic(extension, config)]
-        mapped = candidates(output, config, THREADS, alone, output.name).found
+        every = candidates(output, config, THREADS, alone, output.name)
     except MapError as error:
         told = (*error.refused, *error.others)
         return WrittenProgram(label, (), told[0].reason if told else str(error))
     except (IntrinsicError, ExtensionError) as error:
         return WrittenProgram(label, (), str(error))
+    mapped = every.found
     placed = [operator for operator in mapped if places.is_result(operator.unpacking)]
     if not placed:
         rule = "results must lie in blocks of channels, as those of templates do"

@@ -148,7 +148,7 @@ def looked_up(call: OperatorCall, table: Array) -> OperatorCall | None:
         return None
     if any(buffers[name].dims != buffer.dims for name, buffer in operator.function.buffers.items()):
         return None
-    looked = {TABLE: table.reshape(buffers[TABLE].dims)} if TABLE in buffers else {}
+    looked = {str(TABLE): table.reshape(buffers[TABLE].dims)} if TABLE in buffers else {}
     return replace(call, operator=combined, constants={**call.constants, **looked})
 
 

@@ -80,8 +80,9 @@ class NodeLayer:
         """The same layer in an author's formulation."""
         definition = Definition(self.definition.name, self.definition.inputs, given.output)
         packed = {tensor.name: tensor for tensor in given.packed}
-        more = {"bits": given.bits, "packed": packed, "arrays": {**self.arrays, **given.constants}}
-        return replace(self, definition=definition, **more, is_formulated=True)
+        arrays = {**self.arrays, **given.constants}
+        made = replace(self, definition=definition, arrays=arrays, is_formulated=True)
+        return replace(made, bits=given.bits, packed=packed)
 
     def activation_of(self, name: str) -> str | None:
         """The value of the graph that an input of the formulation is packed from, if it is one."""
