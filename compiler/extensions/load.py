@@ -24,7 +24,7 @@ from vdla.compiler.extensions.extension import Extension
 from vdla.compiler.extensions.formulation import NetworkLayer
 from vdla.compiler.extensions.state import ExtensionError, LayerError, State
 from vdla.hardware.config import Config, ConfigError
-from vdla.hardware.extensions import loaded, register
+from vdla.hardware.extensions import ENTRY_POINTS, loaded, register
 from vdla.hardware.isa import PlugIn, PlugInStage, PlugInUnit
 from vdla.support.errors import Error
 from vdla.support.file_kind import unreadable
@@ -154,7 +154,6 @@ def _states(part: Part) -> set[State]:
     return {*_read(part), *(part.updates if isinstance(part, Extension) else ())}
 
 
-ENTRY_POINTS = "vdla.extensions"
 Declaration = Callable[[Config], Declared]
 Source = str | PathLike[str] | Declaration
 
