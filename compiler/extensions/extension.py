@@ -88,8 +88,9 @@ class Extension:
     why it has none.
 
     The mapper looks for an instruction without state in the layers of networks as they are.
-    `formulation` is a function of a `NetworkLayer` and the machine that returns a `Formulation`,
-    the layer in the terms of the instruction, or raises `LayerError`.
+    `formulation` is a function of a `NetworkLayer` and the machine, or a Python file beside the
+    user's with a function `formulation`. It returns a `Formulation`, the layer in the terms of the
+    instruction, or raises `LayerError`.
 
     An instruction of a CPU has its operands in "memory", or as "immediate" or "condition"; `lower`
     emits a step with an `IntrinsicEmitter`, and `requires` are the features that it needs, by
@@ -111,7 +112,7 @@ class Extension:
     datapath: str | PathLike[str] | None = None
     array: bool = False
     program: Callable[[Any, Config], Any] | str | PathLike[str] | None = None
-    formulation: Callable[[NetworkLayer, Config], Formulation] | None = None
+    formulation: Callable[[NetworkLayer, Config], Formulation] | str | PathLike[str] | None = None
     lower: Callable[[Any], Any] | None = None
     requires: Sequence[str] = ()
     place: str = field(init=False)

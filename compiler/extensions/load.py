@@ -234,7 +234,7 @@ def program_of(extension: Extension) -> Callable[[Any, Config], Any] | None:
     given = extension.program
     if given is None:
         return None
-    write = given if callable(given) else _in_file(extension, Path(given))
+    write = given if callable(given) else _in_file(extension, Path(given), "program")
 
     def written(layer: Any, config: Config) -> Any:  # noqa: ANN401  of rooms above this one
         return _guarded(write, layer, config)
@@ -244,22 +244,23 @@ def program_of(extension: Extension) -> Callable[[Any, Config], Any] | None:
 
 def formulation_of(extension: Extension) -> Callable[[NetworkLayer, Config], Any]:
     """What formulates layers; its errors are ExtensionErrors with the line."""
-    write = extension.formulation
-    assert write is not None, "asked of extensions that have one"
+    given = extension.formulation
+    assert given is not None, "asked of extensions that have one"
+    write = given if callable(given) else _in_file(extension, Path(given), "formulation")
     return lambda layer, config: _guarded(write, layer, config)
 
 
-def _in_file(extension: Extension, given: Path) -> Callable[[Any, Config], Any]:
-    """The function `program` of a file beside the user's."""
+def _in_file(extension: Extension, given: Path, name: str) -> Callable[[Any, Config], Any]:
+    """The function `name` of a file beside the user's."""
     path = extension.beside(given)
     where = f"{extension.place}: extension {extension.name}"
     if path.suffix != ".py" or not path.is_file():
-        rule = "program must be a function, or a readable file that ends in .py"
+        rule = f"{name} must be a function, or a readable file that ends in .py"
         raise ExtensionError(f"{where}: {rule}, got {given}")
-    program = getattr(_guarded(_module, path), "program", None)
-    if not callable(program):
-        raise ExtensionError(f"{where}: file {given} must have a function program(layer, config), got none")
-    return cast("Callable[[Any, Config], Any]", program)
+    function = getattr(_guarded(_module, path), name, None)
+    if not callable(function):
+        raise ExtensionError(f"{where}: file {given} must have a function {name}(layer, config), got none")
+    return cast("Callable[[Any, Config], Any]", function)
 
 
 def _units(config: Config, name: str) -> Iterator[ExtensionUnit]:

@@ -72,7 +72,5 @@ def test_without_the_compiler_an_extension_must_be_loaded(
 
     install(tmp_path, monkeypatch, "installed_unread", "sad", SAD.read_text())
     monkeypatch.setattr(extensions, "import_module", missing)
-    with pytest.raises(
-        ConfigError, match=f"{MISSING}; none is loaded$"
-    ):
+    with pytest.raises(ConfigError, match=f"{MISSING}; none is loaded$"):
         Config.from_dict(named)

@@ -197,7 +197,7 @@ def other_packed(layer: NetworkLayer, config: Config) -> Any:
 
 def wrong_weights(layer: NetworkLayer, config: Config) -> Any:
     source: dict[str, Any] = {}
-    exec(compile(example("sparse").read_text(), str(example("sparse")), "exec"), source)
+    exec((example("sparse").parent / "layer.py").read_text(), source)
     made = source["formulation"](layer, config)
     return replace(made, constants={"pairs": made.constants["pairs"] ^ 4})
 
