@@ -20,7 +20,6 @@ module ext_hard_swish
 );
 
   localparam int Unit = 1 << (OutBits - 4);
-  localparam int Rounding = 36000;
   localparam int Factor = ((1 << 16) + 3 * Unit) / (6 * Unit);
 
   for (genvar b = 0; b < int'(Batch); b++) begin : gen_row
@@ -37,7 +36,7 @@ module ext_hard_swish
         x = x_i[b][o];
         gate = x < -3 * Unit ? '0 : x > 3 * Unit ? OutBits'(6 * Unit) : OutBits'(x + 3 * Unit);
         product = '0;
-        quotient = Rounding;
+        quotient = (OutBits + 17)'(36000);
         for (int k = 0; k < OutBits; k++) if (gate[k]) product += (2 * OutBits)'(x) <<< k;
         for (int k = 0; k < 16; k++) if (Factor[k]) quotient += (OutBits + 17)'(product_q) <<< k;
       end
