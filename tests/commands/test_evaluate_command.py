@@ -86,7 +86,7 @@ def test_a_network_is_compiled_without_and_with_the_extension(source: str, capsy
     assert main(words) == 1
     found = capsys.readouterr().out
     assert "again runs 0 operators, and 0 move from the CPU to pynq_z1" in found
-    assert "not used: it must run on a machine whose extension has a program of layers, got none\n" in found
+    assert "not used: it must take less time than without, " in found
     assert main([*words, "--json", "-"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["before"]["cycles"] == document["after"]["cycles"] > 0 and document["extensions"] == ["again"]
