@@ -2,13 +2,15 @@
 """The extensions that this process has loaded, and the plug-ins and the stage of a configuration.
 
 Files and other processes refer to them by name and digest, never by their code: a program runs only
-with extensions that the user of this process has loaded. `register` is therefore the one piece of
-state in this package, and is called by the loader alone.
+with extensions that the user of this process has loaded, or has installed with an entry point.
+`register` is therefore the one piece of state in this package, and is called by the loader alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from importlib import import_module
+from importlib.metadata import entry_points
 from typing import Any
 
 from vdla.hardware.checks import ConfigError
@@ -18,6 +20,8 @@ from vdla.support.errors import Error
 
 Declare = Callable[[Any], PlugInUnit]  # of a plain `Config`, whose module imports this one
 
+ENTRY_POINTS = "vdla.extensions"
+"""The group of entry points of installed extensions."""
 _LOADED: dict[Hashable, Declare] = {}
 
 
@@ -49,7 +53,27 @@ def find_stage(label: str, config: Any) -> PlugInStage:  # noqa: ANN401  a plain
 
 
 def _find(label: str, config: Any, parts: Callable[[PlugInUnit], tuple[Any, ...]]) -> Any:  # noqa: ANN401  as above
-    """The part of a loaded unit that a label names."""
+    """The part that a label names, of a loaded unit or else of an installed one."""
+    name, problems = label.partition("#")[0], list[str]()
+    part, told = _loaded_part(label, config, parts)
+    for entry in _entry_points(name) if part is None else ():
+        try:
+            _load(entry)
+        except Error as error:
+            problems.append(str(error))
+            continue
+        part, told = _loaded_part(label, config, parts)
+        if part is not None:
+            break
+    if part is not None:
+        return part
+    reasons = [*told, *problems] or ["none is loaded"]
+    rule = f"extension {label} must be loaded, with vdla.load_extension or --extension FILE"
+    raise ConfigError(f"config: {rule}; {'; '.join(reasons)}")
+
+
+def _loaded_part(label: str, config: Any, parts: Callable[[PlugInUnit], tuple[Any, ...]]) -> tuple[Any, list[str]]:  # noqa: ANN401  as above
+    """The part of a loaded unit that a label names; else None, and the parts that are loaded."""
     name, _, digest = label.partition("#")
     problems: list[str] = []
     others: list[str] = []
@@ -57,13 +81,26 @@ def _find(label: str, config: Any, parts: Callable[[PlugInUnit], tuple[Any, ...]
         if part.name != name:
             others.append(part.name)
         elif digest in ("", part.digest):
-            return part
+            return part, []
         else:
             got = f"{part.digest} from {part.place}"
             problems.append(f"extension {name} must have digest {digest}, got {got}")
-    reasons = [*([f"loaded: {', '.join(others)}"] if others else []), *problems] or ["none is loaded"]
-    rule = f"extension {label} must be loaded, with vdla.load_extension or --extension FILE"
-    raise ConfigError(f"config: {rule}; {'; '.join(reasons)}")
+    return None, [*([f"loaded: {', '.join(others)}"] if others else []), *problems]
+
+
+def _entry_points(name: str) -> list[str]:
+    """The installed extensions that are not loaded, that of this name first."""
+    names = {entry.name for entry in entry_points(group=ENTRY_POINTS)} - {*map(str, _LOADED)}
+    return sorted(names, key=lambda entry: (entry != name, entry))
+
+
+def _load(entry: str) -> None:
+    """Load an installed extension, where the compiler is installed, which a board lacks."""
+    try:
+        loader = import_module("vdla.compiler.extensions.load")
+    except ModuleNotFoundError:
+        return
+    loader.load_extension(entry)
 
 
 def _loaded_parts(

@@ -100,8 +100,9 @@ ROOMS: dict[str, str] = {
     "compiler.graph.layouts": "compiler.ir compiler.target compiler.operators compiler.graph compiler.graph.rules",
     "compiler.graph.integer": "support hardware compiler.operators compiler.graph",
     "compiler.graph.machine": (
-        "support hardware.isa hardware hardware.program compiler.te compiler.tensorize compiler.operators.vdla "
-        "compiler.map compiler.operators.definitions compiler.layer_programs compiler.graph compiler.templates"
+        "support hardware.isa hardware hardware.program compiler.ir compiler.te compiler.tensorize "
+        "compiler.extensions compiler.operators.vdla compiler.map compiler.operators.definitions "
+        "compiler.layer_programs compiler.graph compiler.templates"
     ),
     "compiler.graph.operators": (
         "support compiler.ir compiler.target compiler.te compiler.operators compiler.graph compiler.graph.rules "

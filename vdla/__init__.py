@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vdla import definitions, devices, graph, grid, intrinsics, isa, native, onnx_backend, operators, te, templates
     from vdla.compiler.certificates.certify import certify
-    from vdla.compiler.extensions import EmitStage, Extension, LayerError, State, extend, load_extension
+    from vdla.compiler.extensions import (
+        EmitStage,
+        Extension,
+        Formulation,
+        LayerError,
+        NetworkLayer,
+        State,
+        extend,
+        load_extension,
+    )
     from vdla.compiler.interpret import interpret
     from vdla.compiler.layer_programs import LayerProgram, ProgramBuilder
     from vdla.compiler.map import applications
@@ -60,12 +69,14 @@ __all__ = [
     "EmitStage",
     "Error",
     "Extension",
+    "Formulation",
     "Intrinsic",
     "Kernel",
     "Knobs",
     "LayerError",
     "LayerProgram",
     "Model",
+    "NetworkLayer",
     "Program",
     "ProgramBuilder",
     "ProgramTensor",
@@ -132,9 +143,11 @@ _HOMES = {
     "Intrinsic": "vdla.compiler.tensorize.intrinsic",
     "Kernel": "vdla.runtime.native.kernel",
     "Knobs": "vdla.compiler.tune.knobs",
+    "Formulation": "vdla.compiler.extensions",
     "LayerError": "vdla.compiler.extensions",
     "LayerProgram": "vdla.compiler.layer_programs",
     "Model": "vdla.runtime.executor.model",
+    "NetworkLayer": "vdla.compiler.extensions",
     "Program": "vdla.hardware.program",
     "ProgramBuilder": "vdla.compiler.layer_programs",
     "ProgramTensor": "vdla.hardware.program",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vdla.benchmarks.evaluate import examples
+from vdla.benchmarks.evaluate.gallery_networks import (
+    blocks_of_fifteen,
+    four_bits,
+    perceptron,
+    signs,
+    sound,
+    swishes,
+    two_of_four,
+)
 from vdla.benchmarks.harness import Row, Section
 from vdla.compiler.extensions import extend
 from vdla.compiler.graph.passes import fuse_qdq
@@ -27,6 +37,7 @@ from vdla.networks.vision_transformer import vit_small
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluate_nodes import evaluate_node
 from vdla.runtime.network.evaluator import evaluate
+from vdla.runtime.network.import_network import import_network
 from vdla.runtime.network.quantise import quantise
 from vdla.runtime.studies.compiled_verdict import CompiledVerdict, evaluate_network
 from vdla.simulator.timing import time_program
@@ -35,19 +46,29 @@ from vdla.support.progress import Progress, steps
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-_PRESET = "pynq_z1"
 _SAMPLES = 2
 _RESIDUALS = partial(resnet18, image=32, width=16, blocks=(1, 1), classes=10)
 _SWISHES = partial(mobilenet_v3, image=32, depth=6, classes=10)
 _TOKENS = partial(vit_small, image=32, patch=16, width=64, depth=1, heads=2, classes=10)
+_SIGNS = partial(perceptron, features=(512, 1024, 1024, 16), weights=signs, activation="Sign")
+_BLOCKS = partial(perceptron, features=(480, 960, 960, 15), weights=blocks_of_fifteen)
 NETWORKS: Mapping[str, Callable[..., ModelProto]] = {
+    "bit_serial": partial(perceptron, weights=signs),
+    "block_floating": _BLOCKS,
     "depthwise": _SWISHES,
-    "hard_swish": _SWISHES,
+    "hard_swish": swishes,
+    "int4": partial(perceptron, weights=four_bits),
     "lut": _SWISHES,
+    "max_pool": sound,
     "rms_norm": _TOKENS,
     "softmax": _TOKENS,
+    "sparse": partial(perceptron, weights=two_of_four),
+    "xnor": _SIGNS,
 }
 """The network of an extension, by the name of its page; that of others has residual blocks."""
+_MACHINE = Config.preset("pynq_z1")
+MACHINES: Mapping[str, Config] = {"block_floating": replace(_MACHINE, wgt_bits=4)}
+"""The machine of an extension where it is another one: one whose weights are narrower."""
 
 
 def networks(progress: Progress, seed: int, names: Iterable[str] = ()) -> Section:
@@ -56,7 +77,8 @@ def networks(progress: Progress, seed: int, names: Iterable[str] = ()) -> Sectio
     with tempfile.TemporaryDirectory(prefix="vdla-gallery-") as folder:
         for name in steps(progress, list(names) or examples.pages()):
             model = NETWORKS.get(name, _RESIDUALS)(seed=seed)
-            rows.append({"extension": name} | in_network(examples.write_file(name, Path(folder)), model, seed))
+            source, plain = examples.write_file(name, Path(folder)), MACHINES.get(name, _MACHINE)
+            rows.append({"extension": name} | in_network(source, model, seed, plain))
     figures = {
         "extensions": len(rows),
         "applied": sum(row["applied"] for row in rows),
@@ -66,11 +88,12 @@ def networks(progress: Progress, seed: int, names: Iterable[str] = ()) -> Sectio
     return Section(figures, rows)
 
 
-def in_network(source: Path, model: ModelProto, seed: int) -> Row:
+def in_network(source: Path, model: ModelProto, seed: int, plain: Config) -> Row:
     """An extension in a network: the operators that it runs, or the first reason why none."""
     samples = _samples(model, seed)
-    graph = fuse_qdq(quantise(model, calibration=samples[:1]).graph, partial(evaluate_node, prefer="numpy"))
-    plain = Config.preset(_PRESET)
+    integers = any(node.op_type == "QuantizeLinear" for node in model.graph.node)
+    graph = import_network(model) if integers else quantise(model, calibration=samples[:1]).graph
+    graph = fuse_qdq(graph, partial(evaluate_node, prefer="numpy"))
     verdict = evaluate_network(source, graph, plain)
     with compile_network(graph, extend(plain, source)) as made:
         cycles = sum(time_program(program).total_cycles for program in made.artifact.programs)
@@ -80,7 +103,8 @@ def in_network(source: Path, model: ModelProto, seed: int) -> Row:
             wrong += sum(int(np.count_nonzero(got[name] != wanted[name])) for name in graph.outputs)
     reason = "" if verdict.applies else _first_reason(verdict)
     counts = {"applied": int(verdict.applies), "operators": len(verdict.used), "wrong": wrong}
-    return {"network": graph.name, **counts, "cycles": cycles, "verdict": verdict.after.cycles, "reason": reason}
+    before, after = verdict.before.cycles, verdict.after.cycles
+    return {"network": graph.name, **counts, "before": before, "cycles": cycles, "verdict": after, "reason": reason}
 
 
 def _samples(model: ModelProto, seed: int) -> list[dict[str, Any]]:

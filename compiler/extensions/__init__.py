@@ -5,12 +5,14 @@ from vdla.compiler.extensions.behaviour import vanishes
 from vdla.compiler.extensions.digits import Splits, digit_splits, split_load
 from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.extension import Extension
+from vdla.compiler.extensions.formulation import Formulation, NetworkLayer, packed_bits
 from vdla.compiler.extensions.intrinsic import cpu_intrinsic, cpu_intrinsics, extension_intrinsic, machine_intrinsics
 from vdla.compiler.extensions.load import (
     Declaration,
     Source,
     extend,
     extension_of,
+    formulation_of,
     load_extension,
     program_of,
     unit_with_stage,
@@ -23,7 +25,9 @@ __all__ = [
     "EmitStage",
     "Extension",
     "ExtensionError",
+    "Formulation",
     "LayerError",
+    "NetworkLayer",
     "Source",
     "Splits",
     "State",
@@ -34,8 +38,10 @@ __all__ = [
     "extend",
     "extension_intrinsic",
     "extension_of",
+    "formulation_of",
     "load_extension",
     "machine_intrinsics",
+    "packed_bits",
     "program_of",
     "split_load",
     "step_operations",

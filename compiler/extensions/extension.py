@@ -23,6 +23,7 @@ from vdla.compiler.extensions.behaviour import (
     single_stage,
     vanishes,
 )
+from vdla.compiler.extensions.formulation import Formulation, NetworkLayer
 from vdla.compiler.extensions.operands import StepOperands, field_limits, operands_of
 from vdla.compiler.extensions.state import ExtensionError, State, caller
 from vdla.compiler.extensions.step_text import StepText
@@ -86,6 +87,11 @@ class Extension:
     `LayerProgram`, or several for the fastest to be used, or raises `LayerError` with the reason
     why it has none.
 
+    The mapper looks for an instruction without state in the layers of networks as they are.
+    `formulation` is a function of a `NetworkLayer` and the machine, or a Python file beside the
+    user's with a function `formulation`. It returns a `Formulation`, the layer in the terms of the
+    instruction, or raises `LayerError`.
+
     An instruction of a CPU has its operands in "memory", or as "immediate" or "condition"; `lower`
     emits a step with an `IntrinsicEmitter`, and `requires` are the features that it needs, by
     LLVM's names. Without a `lower` it is a what-if. The options of instructions of machines do not
@@ -106,6 +112,7 @@ class Extension:
     datapath: str | PathLike[str] | None = None
     array: bool = False
     program: Callable[[Any, Config], Any] | str | PathLike[str] | None = None
+    formulation: Callable[[NetworkLayer, Config], Formulation] | str | PathLike[str] | None = None
     lower: Callable[[Any], Any] | None = None
     requires: Sequence[str] = ()
     place: str = field(init=False)
@@ -162,6 +169,7 @@ class Extension:
             "updates": self.updates, "fields": self.fields, "interval": self.interval != 1,
             "latency": self.latency != 0, "wide": self.wide, "datapath": self.datapath is not None,
             "array": self.array, "program": self.program is not None,
+            "formulation": self.formulation is not None,
         }  # fmt: skip
         of_cpu = {"lower": self.lower is not None, "requires": self.requires}
         used = [name for name, given in (of_machine if self.on_cpu else of_cpu).items() if given]

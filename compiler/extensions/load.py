@@ -22,9 +22,10 @@ from typing import Any, cast
 from vdla.compiler.extensions.behaviour import check_datapath, reducer_of
 from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.extension import Extension
+from vdla.compiler.extensions.formulation import NetworkLayer
 from vdla.compiler.extensions.state import ExtensionError, LayerError, State
 from vdla.hardware.config import Config, ConfigError
-from vdla.hardware.extensions import loaded, register
+from vdla.hardware.extensions import ENTRY_POINTS, loaded, register
 from vdla.hardware.isa import PlugIn, PlugInStage, PlugInUnit
 from vdla.support.errors import Error
 from vdla.support.file_kind import unreadable
@@ -154,7 +155,6 @@ def _states(part: Part) -> set[State]:
     return {*_read(part), *(part.updates if isinstance(part, Extension) else ())}
 
 
-ENTRY_POINTS = "vdla.extensions"
 Declaration = Callable[[Config], Declared]
 Source = str | PathLike[str] | Declaration
 
@@ -235,7 +235,7 @@ def program_of(extension: Extension) -> Callable[[Any, Config], Any] | None:
     given = extension.program
     if given is None:
         return None
-    write = given if callable(given) else _in_file(extension, Path(given))
+    write = given if callable(given) else _in_file(extension, Path(given), "program")
 
     def written(layer: Any, config: Config) -> Any:  # noqa: ANN401  of rooms above this one
         return _guarded(write, layer, config)
@@ -243,17 +243,25 @@ def program_of(extension: Extension) -> Callable[[Any, Config], Any] | None:
     return written
 
 
-def _in_file(extension: Extension, given: Path) -> Callable[[Any, Config], Any]:
-    """The function `program` of a file beside the user's."""
+def formulation_of(extension: Extension) -> Callable[[NetworkLayer, Config], Any]:
+    """What formulates layers; its errors are ExtensionErrors with the line."""
+    given = extension.formulation
+    assert given is not None, "asked of extensions that have one"
+    write = given if callable(given) else _in_file(extension, Path(given), "formulation")
+    return lambda layer, config: _guarded(write, layer, config)
+
+
+def _in_file(extension: Extension, given: Path, name: str) -> Callable[[Any, Config], Any]:
+    """The function `name` of a file beside the user's."""
     path = extension.beside(given)
     where = f"{extension.place}: extension {extension.name}"
     if path.suffix != ".py" or not path.is_file():
-        rule = "program must be a function, or a readable file that ends in .py"
+        rule = f"{name} must be a function, or a readable file that ends in .py"
         raise ExtensionError(f"{where}: {rule}, got {given}")
-    program = getattr(_guarded(_module, path), "program", None)
-    if not callable(program):
-        raise ExtensionError(f"{where}: file {given} must have a function program(layer, config), got none")
-    return cast("Callable[[Any, Config], Any]", program)
+    function = getattr(_guarded(_module, path), name, None)
+    if not callable(function):
+        raise ExtensionError(f"{where}: file {given} must have a function {name}(layer, config), got none")
+    return cast("Callable[[Any, Config], Any]", function)
 
 
 def _units(config: Config, name: str) -> Iterator[ExtensionUnit]:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of layers that an author writes by hand, for instructions that the mapper cannot use.
+"""Programs of layers that an author writes by hand, for instructions that the mapper cannot use,
+and those that the mapper makes for the others.
 
 builder = ProgramBuilder(config, "depthwise")
 builder.input(packed_data)
@@ -7,8 +8,21 @@ builder.add([Load(Buffer.INP, x_size=8)], tensor="data", signals=["compute"])
 """
 
 from vdla.compiler.layer_programs.channel_product import channel_product
+from vdla.compiler.layer_programs.formulated import formulated
 from vdla.compiler.layer_programs.layer_program import LayerProgram, ProgramBuilder
-from vdla.compiler.layer_programs.through_stage import through_stage
+from vdla.compiler.layer_programs.mapped import mapped_programs, weight_dtype
+from vdla.compiler.layer_programs.through_stage import all_staged, through_stage
 from vdla.compiler.layer_programs.written import WrittenProgram, written_programs
 
-__all__ = ["LayerProgram", "ProgramBuilder", "WrittenProgram", "channel_product", "through_stage", "written_programs"]
+__all__ = [
+    "LayerProgram",
+    "ProgramBuilder",
+    "WrittenProgram",
+    "all_staged",
+    "channel_product",
+    "formulated",
+    "mapped_programs",
+    "through_stage",
+    "weight_dtype",
+    "written_programs",
+]

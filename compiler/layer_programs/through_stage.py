@@ -40,15 +40,24 @@ def through_stage(program: Program) -> Program:
     Raises:
         IntrinsicError: results leave in 32 bits, or the stage is not one of one table.
     """
-    emits = program.columns[:, COL["emit"]]
-    if np.any(emits == Emit.RAW):
-        raise IntrinsicError(f"program {program.name} must requantise all results, got sums of 32 bits")
-    staged = np.where(emits == Emit.REQUANT, StagedEmit.STAGE, emits)
-    whole = replace(program, words=with_fields(program.config, program.words, {"emit": staged}))
+    whole = all_staged(program)
     table = table_program(program.config)
     names = {tensor.name: tensor.name for tensor in (*program.tensors, *table.tensors) if tensor.name != UOPS}
     parts = [PlacedProgram(part, names) for part in (table, whole)]
     return join_programs(program.config, program.name, parts, [str(OUTPUT)])
+
+
+def all_staged(program: Program) -> Program:
+    """The program with all requantised results through the stage.
+
+    Raises:
+        IntrinsicError: results leave in 32 bits.
+    """
+    emits = program.columns[:, COL["emit"]]
+    if np.any(emits == Emit.RAW):
+        raise IntrinsicError(f"program {program.name} must requantise all results, got sums of 32 bits")
+    staged = np.where(emits == Emit.REQUANT, StagedEmit.STAGE, emits)
+    return replace(program, words=with_fields(program.config, program.words, {"emit": staged}))
 
 
 def table_program(config: Config) -> Program:

@@ -10,6 +10,7 @@ from vdla.compiler.map.expression_parts import MapError, Refusal
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import Mapping
 from vdla.compiler.map.packing import gather, is_gather
+from vdla.compiler.map.stage_function import is_function, stage_table, staged
 from vdla.compiler.map.way_out import why_not_staged
 
 __all__ = [
@@ -22,6 +23,9 @@ __all__ = [
     "applications",
     "candidates",
     "gather",
+    "is_function",
     "is_gather",
+    "stage_table",
+    "staged",
     "why_not_staged",
 ]

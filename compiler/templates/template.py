@@ -22,6 +22,7 @@ from vdla.compiler.map.expression_parts import MapError
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.packed_expression import result_axes
 from vdla.compiler.map.packing import gather, pack_array, unpacked
+from vdla.compiler.map.stage_function import is_function, stage_table, staged
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import requantised_by
 from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, choice
@@ -200,7 +201,11 @@ class Template(ABC):
         return self._looked_up(result) if self.table else result
 
     def _looked_up(self, result: te.Tensor) -> te.Tensor:
-        """The elements of the table at the place of each result, the least one first."""
+        """The elements of the table at the place of each result, the least one first, or what the
+        stage of the machine computes without a table.
+        """
+        if self.config.stage is not None and is_function(self.config):
+            return staged(result, self.config)
         half = 1 << (self.config.out_bits - 1)
         table = te.placeholder((2 * half,), self.config.out_dtype, str(TABLE))
         return te.compute(result.shape, lambda *i: table[te.cast("int32", result[i]) + half], result.name)
@@ -231,10 +236,21 @@ class Template(ABC):
         if (table is not None) != self.table:
             rule = f"table must be {'given' if self.table else 'left out'} with table={self.table}"
             raise TemplateError(f"{self.name}: {rule}, got {'none' if table is None else 'one'}")
+        if table is not None and is_function(self.config):
+            self._require_function(table)
         if table is None or self.packed.form.result_table is None:
             return packed
         name, place = self.packed.form.result_table
         return packed | {name: check_array("table", table, place.source.shape, place.source.dtype).reshape(place.entry)}
+
+    def _require_function(self, table: Array) -> None:
+        """TemplateError unless the stage of the machine computes what a table has."""
+        wrong = np.flatnonzero(stage_table(self.config) != table)
+        if len(wrong):
+            stage, least = self.config.stage, -(1 << (self.config.out_bits - 1))
+            assert stage is not None, "a machine whose stage is a function"
+            rule = f"table must be what stage {stage.name} computes"
+            raise TemplateError(f"{self.name}: {rule}, got {len(wrong)} other results, the first of {wrong[0] + least}")
 
     def packed_arrays(self, **arrays: Array | None) -> dict[str, Array]:
         """The program's inputs of the plain arrays that are given, by name.

@@ -81,14 +81,14 @@ def declare(config):
         fields=[vdla.isa.PlugInField("plane", 4, "The place of the bits in their weights.")],
         latency=3,
         datapath=DATAPATH,
+        formulation="layer.py",
     )
 
 
 def planes(weights, width):
     """[width, ..., bytes] of odd weights [..., channels] between -(2**width) and 2**width."""
     bits = (np.asarray(weights) + 2**width - 1 >> 1)[..., None] >> np.arange(width) & 1
-    packed = np.packbits(np.moveaxis(bits, -1, 0).astype(np.uint8), axis=-1, bitorder="little")
-    return packed.view(np.int8)
+    return np.packbits(np.moveaxis(bits, -1, 0).astype(np.uint8), axis=-1, bitorder="little").view(np.int8)
 
 
 def convolution(size, channels, filters, kernel, width):

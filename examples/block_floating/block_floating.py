@@ -78,6 +78,7 @@ def declare(config):
         scopes={"x": "inp", "w": "wgt", "acc": "acc"},
         latency=3,
         datapath=DATAPATH,
+        formulation="layer.py",
     )
 
 

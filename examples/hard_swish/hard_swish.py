@@ -36,7 +36,7 @@ module ext_hard_swish
         x = x_i[b][o];
         gate = x < -3 * Unit ? '0 : x > 3 * Unit ? OutBits'(6 * Unit) : OutBits'(x + 3 * Unit);
         product = '0;
-        quotient = 1 << 15;
+        quotient = (OutBits + 17)'(36000);
         for (int k = 0; k < OutBits; k++) if (gate[k]) product += (2 * OutBits)'(x) <<< k;
         for (int k = 0; k < 16; k++) if (Factor[k]) quotient += (OutBits + 17)'(product_q) <<< k;
       end
@@ -52,13 +52,16 @@ endmodule
 """
 
 
+ROUNDING = 36_000  # of 2^16: halves of eight bits become even, as in a quantised network
+
+
 def hard_swish(x, bits=8):
     """An element of results, of which 1 is 2^(bits - 4): sixteenths of eight bits."""
     unit = 1 << (bits - 4)
     factor = ((1 << 16) + 3 * unit) // (6 * unit)
     wide = te.cast("int32", x)
     product = wide * te.clip(wide + 3 * unit, 0, 6 * unit)
-    return te.cast(f"int{bits}", (product * factor + (1 << 15)) >> 16)
+    return te.cast(f"int{bits}", (product * factor + ROUNDING) >> 16)
 
 
 def declare(config):

@@ -76,6 +76,7 @@ def declare(config):
         scopes={"x": "inp", "w": "wgt", "acc": "acc"},
         latency=3,
         datapath=DATAPATH,
+        formulation="layer.py",
     )
 
 

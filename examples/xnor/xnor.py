@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of numbers that are +1 or -1, eight of them in each byte: XNOR and a count of bits."""
 
+import numpy as np
+
 import vdla
 from vdla import te
 
@@ -71,7 +73,23 @@ def declare(config):
         scopes={"inp": "inp", "wgt": "wgt", "acc": "acc"},
         latency=2,
         datapath=DATAPATH,
+        formulation=formulation,
     )
+
+
+def formulation(layer, config):
+    """A dense layer of a network whose activations and weights are +1 and -1."""
+    layer.definition.require("dense")
+    x, weights = layer.definition.inputs[0], layer.constants["weight"]
+    outputs, features = weights.shape
+    if features % 8 or {*np.unique(weights)} - {-1, 1} or {*layer.values["data"]} - {-1, 1}:
+        raise vdla.LayerError("activations and weights must be +1 or -1, and features a multiple of 8, got others")
+    bits = te.placeholder((x.shape[0], features // 8), "int8", "bits")
+    w = te.placeholder((outputs, features // 8), "int8", "signs")
+    c = te.reduce_axis(features // 8, "c")
+    sums = te.compute((x.shape[0], outputs), lambda n, m: te.sum(products(bits[n, c], w[m, c]), axis=c), "sums")
+    signs = np.packbits(weights > 0, axis=-1, bitorder="little").view(np.int8)
+    return vdla.Formulation(vdla.definitions.requantised(sums, 1)[1], {"signs": signs}, bits={"bits": "data"})
 
 
 def convolution(size, channels, filters, kernel):

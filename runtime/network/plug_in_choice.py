@@ -15,14 +15,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vdla.compiler.codegen.vdla import LoweringError, lift
-from vdla.compiler.extensions import ExtensionError, LayerError, extension_of
+from vdla.compiler.extensions import Extension, ExtensionError, LayerError, extension_of
 from vdla.compiler.graph import Array
 from vdla.compiler.graph.accelerator import CpuModel, NotAcceleratedError, OperatorCall, seconds_of
 from vdla.compiler.graph.accelerator.cost import PROGRAM_SECONDS, handover_seconds
 from vdla.compiler.graph.machine.call import MachineNode, decline
 from vdla.compiler.graph.machine.layer_call import LayerCall, NodeLayer, layer_of
 from vdla.compiler.graph.machine.packing import PackedLayout
-from vdla.compiler.layer_programs import WrittenProgram, channel_product, written_programs
+from vdla.compiler.layer_programs import (
+    WrittenProgram,
+    channel_product,
+    formulated,
+    mapped_programs,
+    weight_dtype,
+    written_programs,
+)
 from vdla.compiler.operators.vdla import WrittenOperator
 from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.hardware.config import Config
@@ -34,6 +41,8 @@ if TYPE_CHECKING:
     from vdla.runtime.network.build import ProgramTimer
 
 _SEED = 0
+_NODE_WEIGHTS = "int8"
+"""The type of weights in graphs, whatever the machine reads."""
 
 
 @dataclass
@@ -45,12 +54,12 @@ class PlugInChoice:
     cpu: CpuModel
 
     def __post_init__(self) -> None:
-        declared = [extension_of(self.config, plug_in) for plug_in in self.config.extensions]
-        self._authors = [extension for extension in declared if extension.program is not None]
-        self._written: dict[Any, list[WrittenProgram]] = {}  # by layer
+        declared = [(extension_of(self.config, plug_in), plug_in) for plug_in in self.config.extensions]
+        self._declared = [item for item, plug_in in declared if item.program is not None or not plug_in.states]
+        self._written: dict[Any, WrittenProgram] = {}  # by extension and layer
         self._problems: dict[str, str] = {}  # of placing programs, by hash
         self._cycles: dict[Any, int] = {}
-        self._checked: set[tuple[str, bool]] = set()
+        self._checked: set[tuple[str, bool, str]] = set()
 
     def __call__(self, at: MachineNode, template: OperatorCall | None) -> OperatorCall | str:
         """The call by extensions if there is one and `template` takes longer, else what the node
@@ -74,38 +83,62 @@ class PlugInChoice:
     # --- offers
 
     def _offered(self, at: MachineNode) -> list[LayerCall]:
-        """The programs of a node by extensions.
+        """The programs of a node by extensions, and by the toolkit.
 
         Raises:
             NotAcceleratedError: there is none; the message is the first reason.
         """
-        if not self._authors:
-            decline("run on a machine whose extension has a program of layers, got none")
-        layer = layer_of(at)
-        if layer.key not in self._written:
-            self._written[layer.key] = [
-                written_programs([extension], layer.definition, self.config)[0] for extension in self._authors
-            ]
-        pairs = zip(self._authors, self._written[layer.key], strict=True)
-        offers = [
-            LayerCall(layer, given, label=written.label, extensions=(extension.name,), place=extension.place)
-            for extension, written in pairs
-            for given in written.programs
-        ]
-        reason = self._written[layer.key][0].reason
-        if layer.definition.name == "scaling":
+        offers, reasons = list[LayerCall](), list[str]()
+        for extension in self._declared:
             try:
-                offers.append(_channel_product(layer))
-            except LayerError as error:
-                reason = str(error)
+                offers += self._offers_of(extension, at)
+            except NotAcceleratedError as error:
+                reasons.append(str(error))
+        if any(extension.program is not None for extension in self._declared):
+            offers += _channel_products(at)
         if not offers:
-            decline(f"fit a program of an extension; {reason}")
-        for offer in offers:
-            offer.require_result()
+            alone = "run on a machine with an instruction that has programs of layers, or computes sums, got none"
+            decline(reasons[0] if reasons else alone)
         problems = [self._problem_of_placing(offer) for offer in offers]
         if all(problems):
             decline(f"have a program that can be placed among others, got {problems[0]}")
         return [offer for offer, problem in zip(offers, problems, strict=True) if not problem]
+
+    def _offers_of(self, extension: Extension, at: MachineNode) -> list[LayerCall]:
+        """The programs of a node by an extension, of its author or of the mapper.
+
+        Raises:
+            NotAcceleratedError: there is none, with the reason.
+        """
+        layer = self._layer(extension, at)
+        key = extension.name, *layer.key, at.node.outputs[0] if layer.is_formulated else ""
+        if key not in self._written:
+            self._written[key] = self._programs_of(extension, layer)
+        written = self._written[key]
+        offers = [
+            LayerCall(layer, given, label=written.label, extensions=(extension.name,), place=extension.place)
+            for given in written.programs
+        ]
+        if not offers:
+            decline(f"fit a program of an extension; {written.reason}")
+        for offer in offers:
+            offer.require_result()
+        return offers
+
+    def _layer(self, extension: Extension, at: MachineNode) -> NodeLayer:
+        """The layer of a node as an extension has it."""
+        if extension.formulation is None:
+            return layer_of(at, "" if extension.program is not None else weight_dtype(extension))
+        layer = layer_of(at, _NODE_WEIGHTS)
+        try:
+            return layer.formulated(formulated(extension, layer.facts, self.config))
+        except LayerError as error:
+            decline(f"have a formulation for {extension.name}; {error}")
+
+    def _programs_of(self, extension: Extension, layer: NodeLayer) -> WrittenProgram:
+        if extension.program is not None:
+            return written_programs([extension], layer.definition, self.config)[0]
+        return mapped_programs(extension, layer.definition.output, self.config, layer)
 
     def _problem_of_placing(self, offer: LayerCall) -> str:
         """Why a chain cannot place the program of an offer, which is safe; empty if it can."""
@@ -166,12 +199,13 @@ class PlugInChoice:
 
         ExtensionError if it computes something else where constants lie there.
         """
-        if (offer.program.hash, offer.exact) in self._checked:
+        key = offer.program.hash, offer.exact, offer.layer.at.node.outputs[0] if offer.layer.is_formulated else ""
+        if key in self._checked:
             return True
         at, random = offer.layer.at, np.random.default_rng(_SEED)
         data = {
-            name: random.integers(-128, 128, at.shape(name)).astype(self.config.inp_dtype)
-            for name in offer.layer.activations.values()
+            name: random.choice(offer.layer.facts.values[plain], at.shape(name)).astype(self.config.inp_dtype)
+            for plain, name in offer.layer.activations.items()
         }
         operands = [data.get(name, at.graph.constants.get(name)) for name in at.node.inputs]
         (wanted,) = evaluate_node(at.node, operands, prefer=Prefer.DEFINITION)
@@ -180,7 +214,7 @@ class PlugInChoice:
         if not right:
             self._require_equal(offer, self._run(replace(offer, exact=True), data), wanted)
             return False
-        self._checked.add((offer.program.hash, offer.exact))
+        self._checked.add(key)
         return True
 
     @staticmethod
@@ -207,9 +241,16 @@ class PlugInChoice:
         return np.asarray(outputs[str(OUTPUT)].ravel()[offer.layer.result.places])
 
 
-def _channel_product(layer: NodeLayer) -> LayerCall:
-    """The toolkit's program of a product with a factor for each channel; LayerError where it does
-    not fit.
-    """
-    given = channel_product(layer.definition, layer.at.config)
-    return LayerCall(layer, given, label="product by channel", extensions=(), place="")
+def _channel_products(at: MachineNode) -> list[LayerCall]:
+    """The toolkit's program of a product with a factor for each channel, where it fits."""
+    if at.node.op != "vdla.QMul":
+        return []
+    try:
+        layer = layer_of(at)
+        call = LayerCall(
+            layer, channel_product(layer.definition, at.config), label="product by channel", extensions=(), place=""
+        )
+        call.require_result()
+    except (LayerError, NotAcceleratedError):
+        return []
+    return [call]

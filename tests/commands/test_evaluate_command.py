@@ -83,13 +83,13 @@ def test_a_program_of_an_extension_is_compared(source: str, tmp_path: Path, caps
 @pytest.mark.slow
 def test_a_network_is_compiled_without_and_with_the_extension(source: str, capsys: Capture) -> None:
     words = ["evaluate", source, "--model", "digits", "--compiled"]
-    assert main(words) == 1
+    assert main(words) == 0
     found = capsys.readouterr().out
-    assert "again runs 0 operators, and 0 move from the CPU to pynq_z1" in found
-    assert "not used: it must run on a machine whose extension has a program of layers, got none\n" in found
-    assert main([*words, "--json", "-"]) == 1
+    assert "again runs 1 operators, and 0 move from the CPU to pynq_z1" in found
+    assert "not used: it must take less time than without, " in found
+    assert main([*words, "--json", "-"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["before"]["cycles"] == document["after"]["cycles"] > 0 and document["extensions"] == ["again"]
+    assert document["before"]["cycles"] > document["after"]["cycles"] > 0 and document["extensions"] == ["again"]
 
 
 def test_an_extension_that_applies_nowhere_is_a_finding(source: str, capsys: Capture) -> None:

@@ -76,7 +76,7 @@ MISTAKES = [
     # Names and keywords.
     Mistake(PY, 'name="distance"', 'name="Distance"', f"distance.py:28: extension: {NAMES}, got 'Distance'"),
     Mistake(PY, 'name="distance"', 'name="gemm"', f"distance.py:28: extension: {NAMES}, got 'gemm'"),
-    Mistake(PY, "interval=1", "intervall=1", "distance.py:28: Extension: keyword must be one of name, output, scopes, doc, updates, in_place, fields, interval, latency, version, wide, datapath, array, program, lower, requires, got intervall (did you mean interval?)"),
+    Mistake(PY, "interval=1", "intervall=1", "distance.py:28: Extension: keyword must be one of name, output, scopes, doc, updates, in_place, fields, interval, latency, version, wide, datapath, array, program, formulation, lower, requires, got intervall (did you mean interval?)"),
     Mistake(STAGE, "latency=1", "interval=1", "stage.py:9: EmitStage: keyword must be one of name, output, scopes, doc, latency, version, datapath, got interval"),
     Mistake(PY, 'doc="Adds absolute differences of inputs and weights."', 'doc=""', "distance.py:28: extension distance: doc must say in a sentence what the instruction does, got ''"),
     # Shapes and types.

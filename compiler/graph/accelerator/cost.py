@@ -71,13 +71,14 @@ class AcceleratorTime:
     @staticmethod
     def of(call: OperatorCall, config: Config) -> AcceleratorTime:
         """The estimate; a concatenation without a copy takes no time, and a table on the way out of
-        another operator takes that of its load.
+        another operator takes that of its load, a stage without one none.
         """
         operator = call.operator
         if operator is None:
             return AcceleratorTime(0.0)
         if call.with_maker is not None:
-            return AcceleratorTime(seconds_of(1 << config.out_bits, config))
+            table = config.stage is not None and bool(config.stage.states)
+            return AcceleratorTime(seconds_of(1 << config.out_bits if table else 0, config))
         return AcceleratorTime(seconds_of(operator.estimated_cycles, config), operator.estimate_error)
 
 

@@ -16,7 +16,8 @@ from vdla.compiler import templates
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, template_call
 from vdla.compiler.graph.machine.packing import Broadcast, Channels, PackedLayout
-from vdla.compiler.layer_programs import through_stage
+from vdla.compiler.layer_programs import all_staged, through_stage
+from vdla.compiler.map import is_function, stage_table
 from vdla.compiler.operators.vdla import Operator, TemplateError, WrittenOperator
 from vdla.compiler.operators.vdla.roles import SECOND, TABLE
 from vdla.compiler.templates.channel_sections import best_sections
@@ -143,14 +144,23 @@ def looked_up(call: OperatorCall, table: Array) -> OperatorCall | None:
     shapes = combined.shapes
     if combined.layouts != operator.layouts or operator.shapes.items() - shapes.items():
         return None
-    constants = {**call.constants, TABLE: table.reshape(shapes[TABLE])}
-    return replace(call, operator=combined, constants=constants)
+    if TABLE not in shapes and not np.array_equal(stage_table(operator.config), table):
+        return None
+    looked = {str(TABLE): table.reshape(shapes[TABLE])} if TABLE in shapes else {}
+    return replace(call, operator=combined, constants={**call.constants, **looked})
 
 
 def _written_looked_up(call: OperatorCall, operator: WrittenOperator, table: Array) -> OperatorCall | None:
     """The call of a program that has no template, whose results are looked up."""
     if operator.config.stage is None:
         return None
+    if is_function(operator.config):
+        if not np.array_equal(stage_table(operator.config), table):
+            return None
+        try:
+            return replace(call, operator=replace(operator, program=all_staged(operator.program)))
+        except IntrinsicError:
+            return None
     try:
         program = through_stage(operator.program)
     except IntrinsicError:

@@ -9,7 +9,7 @@ and `with_results` puts the zero point and the bounds of results into the instru
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import te
+from vdla.compiler.extensions import Formulation, NetworkLayer
 from vdla.compiler.graph.graph import Array
-from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline
-from vdla.compiler.graph.machine.packing import Channels, GatheredLayout, PackedLayout
+from vdla.compiler.graph.machine.call import MachineNode, NotAcceleratedError, OperatorCall, decline
+from vdla.compiler.graph.machine.packing import BitsLayout, Channels, GatheredLayout, PackedLayout
+from vdla.compiler.ir import limits
 from vdla.compiler.layer_programs import LayerProgram
 from vdla.compiler.map import gather
 from vdla.compiler.operators import definitions
@@ -31,6 +33,7 @@ from vdla.hardware.isa import COL, Emit, with_fields
 from vdla.hardware.numerics import pack_scale, scales_from_floats, wrap32
 from vdla.hardware.program import Program, ProgramTensor
 
+LayerLayout = PackedLayout | GatheredLayout | BitsLayout
 _GROUPS = (1, 2, 4, 8)
 """The entries of a group of activations."""
 
@@ -40,7 +43,9 @@ class NodeLayer:
     """A node as a definition: `arrays` are the constant inputs of the definition, `activations` the
     values of the others, by their names.
 
-    `results` are the zero point, the lower and the upper bound of results.
+    `results` are the zero point, the lower and the upper bound of results. `bits` are the inputs
+    that the host packs into bits, by the names of their bytes, and `packed` those that it lays out,
+    of a layer that is `formulated`.
     """
 
     at: MachineNode
@@ -50,6 +55,9 @@ class NodeLayer:
     arrays: Mapping[str, Array]
     results: tuple[int, int, int]
     macs: int
+    bits: Mapping[str, str] = field(default_factory=dict)
+    packed: Mapping[str, te.Tensor] = field(default_factory=dict)
+    is_formulated: bool = False
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
@@ -62,48 +70,98 @@ class NodeLayer:
         """The layout of results."""
         return self.at.result(self.channels)
 
+    @property
+    def facts(self) -> NetworkLayer:
+        """What an author's formulation may depend on."""
+        values = {name: _values_of(self.at, value) for name, value in self.activations.items()}
+        return NetworkLayer(self.definition, self.arrays, values)
 
-def layer_of(at: MachineNode) -> NodeLayer:
-    """The layer of a node: a convolution, a product of rows with constant weights, or a product of
-    an image and a factor for each channel.
+    def formulated(self, given: Formulation) -> NodeLayer:
+        """The same layer in an author's formulation."""
+        definition = Definition(self.definition.name, self.definition.inputs, given.output)
+        packed = {tensor.name: tensor for tensor in given.packed}
+        arrays = {**self.arrays, **given.constants}
+        made = replace(self, definition=definition, arrays=arrays, is_formulated=True)
+        return replace(made, bits=given.bits, packed=packed)
+
+    def activation_of(self, name: str) -> str | None:
+        """The value of the graph that an input of the formulation is packed from, if it is one."""
+        plain = _source(self.packed[name]).name if name in self.packed else self.bits.get(name, name)
+        return self.activations.get(plain)
+
+    def is_result(self, unpacking: te.Tensor) -> bool:
+        """Whether a plain result lies in a program's output as those of templates do."""
+        return lies_as(unpacking, self.result)
+
+    def is_read_in_place(self, packed: te.Tensor) -> bool:
+        """Whether an input of a program is a constant, or an activation as the machine made it."""
+        name = _source(packed).name
+        value = self.activation_of(name)
+        if name in self.bits or name in self.packed:
+            return False
+        made = None if value is None else self.at.made.get(value)
+        if value is None or made is None:
+            return value is None
+        try:
+            return made.same_bytes(input_layout(packed, self.at.activation(value, self.channels), exact=False))
+        except NotAcceleratedError:
+            return False
+
+
+def _values_of(at: MachineNode, name: str) -> Array:
+    """The integers that elements of an activation can be: those of its table, or all."""
+    maker = at.graph.producers.get(name)
+    if maker is not None and maker.op == "vdla.QTable":
+        return np.unique(maker.attributes["table"])
+    low, high = limits(at.config.inp_dtype)
+    return np.arange(low, high + 1)
+
+
+def layer_of(at: MachineNode, weight_dtype: str = "") -> NodeLayer:
+    """The layer of a node: a convolution, a product of rows with constant weights, a product of an
+    image and a factor for each channel, or maxima of windows.
+
+    Weights have the type `weight_dtype`, by default that of the machine.
 
     Raises:
         NotAcceleratedError: the message says what the node must be.
     """
+    weight_dtype = weight_dtype or at.config.wgt_dtype
     if at.node.op == "vdla.QConv":
-        return _convolution(at)
+        return _convolution(at, weight_dtype)
     if at.node.op == "vdla.QDense":
-        return _dense(at)
+        return _dense(at, weight_dtype)
     if at.node.op == "vdla.QMul":
         return _scaling(at)
-    decline(
-        f"be a convolution, a product with constant weights, or one by channel, got {at.node.op.removeprefix('vdla.')}"
-    )
+    if at.node.op == "vdla.QMaxPool":
+        return _max_pool(at)
+    rule = "be a convolution, a product with constant weights, one by channel, or a maximum of windows"
+    decline(f"{rule}, got {at.node.op.removeprefix('vdla.')}")
 
 
-def _convolution(at: MachineNode) -> NodeLayer:
+def _convolution(at: MachineNode, weight_dtype: str) -> NodeLayer:
     data, result, options = at.shape(at.node.inputs[0]), at.shape(at.node.outputs[0]), at.options
     _, channels, height, width = at.activation(at.node.inputs[0], Channels.IMAGE).image
     window: dict[str, Any] = {name: options[name] for name in ("strides", "pads", "dilations")}
     groups, weight, zero = options["groups"], at.weight, int(options["input_zero_point"])
     window |= {"batch": data[0], "size": (height, width), "kernel": weight.shape[2:], "fill": zero}
     if groups == channels == result[1]:
-        made = definitions.depthwise_convolution(channels=channels, **window, **_types(at))
+        made = definitions.depthwise_convolution(channels=channels, **window, **_types(at, weight_dtype))
         weight, terms = weight[:, 0], weight.shape[2:]
     else:
         made = definitions.convolution(
-            in_channels=channels, out_channels=result[1], groups=groups, **window, **_types(at)
+            in_channels=channels, out_channels=result[1], groups=groups, **window, **_types(at, weight_dtype)
         )
         terms = weight.shape[1:]
     return _weighted(at, Channels.IMAGE, made, weight, zero, prod(result) * prod(terms))
 
 
-def _dense(at: MachineNode) -> NodeLayer:
+def _dense(at: MachineNode, weight_dtype: str) -> NodeLayer:
     weight = at.constant(1)
     data, zero = at.shape(at.node.inputs[0]), int(at.options["input_zero_point"])
     rows = prod(data[:-1])
     weight = weight.reshape(weight.shape[:2])
-    made = definitions.dense(rows=rows, in_features=data[-1], out_features=len(weight), **_types(at))
+    made = definitions.dense(rows=rows, in_features=data[-1], out_features=len(weight), **_types(at, weight_dtype))
     return _weighted(at, Channels.ROWS, made, weight, zero, rows * weight.size)
 
 
@@ -125,12 +183,26 @@ def _scaling(at: MachineNode) -> NodeLayer:
     return _layer(at, Channels.IMAGE, made, dict(zip(("data", "other"), names, strict=True)), arrays, prod(result))
 
 
-def _types(at: MachineNode) -> dict[str, Any]:
-    return {"raw": False, "dtype": at.config.inp_dtype, "weight_dtype": at.config.wgt_dtype}
+def _max_pool(at: MachineNode) -> NodeLayer:
+    options, result = at.options, at.shape(at.node.outputs[0])
+    batch, channels, *size = at.activation(at.node.inputs[0], Channels.IMAGE).image
+    window: dict[str, Any] = {name: options[name] for name in ("kernel", "strides", "pads", "dilations")}
+    window |= {"batch": batch, "channels": channels, "size": size}
+    made = definitions.pooling(kind="max", **window, raw=False, dtype=at.config.inp_dtype)
+    arrays = {"scale": _lanes(at, np.full(channels, -int(options["input_zero_point"])))}
+    return _layer(at, Channels.IMAGE, made, {"data": at.node.inputs[0]}, arrays, prod(result) * prod(options["kernel"]))
+
+
+def _types(at: MachineNode, weight_dtype: str) -> dict[str, Any]:
+    return {"raw": False, "dtype": at.config.inp_dtype, "weight_dtype": weight_dtype}
 
 
 def _weighted(at: MachineNode, channels: Channels, made: Definition, weight: Array, zero: int, macs: int) -> NodeLayer:
     """A layer with weights, whose bias holds the share of the input's zero point."""
+    dtype = made.inputs[1].dtype
+    low, high = limits(dtype)
+    if weight.min() < low or weight.max() > high:
+        decline(f"have weights of {dtype}, {low} to {high}, got {weight.min()} to {weight.max()}")
     offset = -zero * weight.sum(axis=tuple(range(1, weight.ndim)), dtype=np.int64)
     arrays = {"weight": weight, "scale": _lanes(at, at.constant(2) + offset)}
     return _layer(at, channels, made, {"data": at.node.inputs[0]}, arrays, macs)
@@ -206,14 +278,18 @@ class LayerCall:
         return replace(tensor, shape=shapes.get(tensor.name, tensor.shape))
 
     @cached_property
-    def inputs(self) -> dict[str, tuple[str, PackedLayout | GatheredLayout]]:
+    def inputs(self) -> dict[str, tuple[str, LayerLayout]]:
         """The activations, by the tensors of the program."""
-        values = self.layer.activations
-        packed = [tensor for tensor in self.given.packing if _source(tensor).name in values]
-        return {tensor.name: self._input(values[_source(tensor).name], tensor) for tensor in packed}
+        values = ((tensor, self.layer.activation_of(_source(tensor).name)) for tensor in self.given.packing)
+        return {tensor.name: self._input(value, tensor) for tensor, value in values if value is not None}
 
-    def _input(self, value: str, packed: te.Tensor) -> tuple[str, PackedLayout | GatheredLayout]:
-        plain = self.layer.at.activation(value, self.layer.channels)
+    def _input(self, value: str, packed: te.Tensor) -> tuple[str, LayerLayout]:
+        plain, name = self.layer.at.activation(value, self.layer.channels), _source(packed).name
+        if name in self.layer.bits:
+            return value, BitsLayout(plain.shape, gathered_layout(packed, _source(packed).shape))
+        if name in self.layer.packed:
+            inner = gathered_layout(self.layer.packed[name], plain.shape)
+            return value, _composed(gathered_layout(packed, inner.packed_shape), inner)
         return value, input_layout(packed, plain, self.exact)
 
     @cached_property
@@ -225,10 +301,8 @@ class LayerCall:
 
     def require_result(self) -> None:
         """Decline unless results lie as those of templates do."""
-        places = gather(self.given.unpacking, np.arange(prod(self.given.result.shape)).reshape(self.given.result.shape))
         result = self.layer.result
-        same = prod(result.packed_shape) == prod(self.given.result.shape)
-        if not same or not np.array_equal(places.ravel(), result.places.ravel()):
+        if not self.layer.is_result(self.given.unpacking):
             got = f"{list(self.given.result.shape)} for {list(result.packed_shape)}"
             decline(f"have results in whole blocks of channels, as templates do, got {got} of {self.label}")
 
@@ -244,26 +318,54 @@ class LayerCall:
         return OperatorCall(operator, self.inputs, self.constants, self.layer.result)
 
 
+def lies_as(unpacking: te.Tensor, layout: PackedLayout) -> bool:
+    """Whether a plain result has the places of `layout` in a program's output."""
+    shape = _source(unpacking).shape
+    if prod(layout.packed_shape) != prod(shape):
+        return False
+    places = gather(unpacking, np.arange(prod(shape)).reshape(shape))
+    return np.array_equal(places.ravel(), layout.places.ravel())
+
+
 def input_layout(packed: te.Tensor, plain: PackedLayout, exact: bool = True) -> PackedLayout | GatheredLayout:
     """The layout of the elements of `packed`: one in blocks if there is one, else gathered.
 
     Unless the layout is `exact`, constants may lie where blocks of channels have gaps, which hold
     anything.
     """
-    shape = _source(packed).shape
-    size = prod(shape)
-    first, second = (gather(packed, np.arange(begin, begin + size).reshape(shape)) for begin in (0, size))
-    inside = second - first == size
+    first, inside = _places_in(packed)
+    size = prod(_source(packed).shape)
     for layout in _blocked(plain):
         whole = inside.all() or (not exact and np.count_nonzero(inside) == size)
         same = whole and prod(layout.packed_shape) == first.size
         if same and np.array_equal(first.ravel()[layout.places.ravel()], np.arange(size)):
             return layout
-    index = np.where(inside, first, -1)
+    return gathered_layout(packed, plain.shape)
+
+
+def gathered_layout(packed: te.Tensor, shape: tuple[int, ...]) -> GatheredLayout:
+    """The layout of the elements of `packed`, of a tensor of `shape`, in any order."""
+    first, inside = _places_in(packed)
     fills = np.unique(first[~inside])
     if len(fills) > 1:
         decline(f"pad activations with one number, got {', '.join(map(str, fills))} in {packed.name}")
-    return GatheredLayout(plain.shape, index, int(fills[0]) if len(fills) else 0)
+    return GatheredLayout(shape, np.where(inside, first, -1), int(fills[0]) if len(fills) else 0)
+
+
+def _composed(outer: GatheredLayout, inner: GatheredLayout) -> GatheredLayout:
+    """The layout of elements that two gathers lay out one after the other."""
+    if outer.fill != inner.fill and (outer.index < 0).any() and (inner.index < 0).any():
+        decline(f"pad activations with one number, got {outer.fill} and {inner.fill}")
+    index = np.where(outer.index < 0, -1, inner.index.ravel()[outer.index])
+    return GatheredLayout(inner.shape, index, outer.fill or inner.fill)
+
+
+def _places_in(packed: te.Tensor) -> tuple[Array, Array]:
+    """The place of each element in its source, and which are no constants."""
+    shape = _source(packed).shape
+    size = prod(shape)
+    first, second = (gather(packed, np.arange(begin, begin + size).reshape(shape)) for begin in (0, size))
+    return first, second - first == size
 
 
 def _blocked(plain: PackedLayout) -> Iterator[PackedLayout]:

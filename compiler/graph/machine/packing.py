@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from vdla.compiler.extensions import packed_bits
 from vdla.compiler.graph.graph import Array, Node, TensorType, ValueType
 from vdla.compiler.graph.rewriting import Replacement
 from vdla.support.window import Window
@@ -262,6 +263,47 @@ class GatheredLayout(InputLayout):
         index = making.constant(np.where(self.index < 0, size, self.index).astype(np.int64))
         making.add("Gather", (row, index), self.packed_shape, packed, axis=0)
         return making.made
+
+
+_PLACES = np.array([[1, 2, 4, 8, 16, 32, 64, -128]], np.int8)  # of the bits of a byte
+_HALF = {"multiplier": np.array([1 << 23]), "shift": np.array([24])}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class BitsLayout(InputLayout):
+    """Elements of a tensor of `shape`, each 1 or -1, as bits of bytes, which lie as `gathered`."""
+
+    shape: tuple[int, ...]
+    gathered: GatheredLayout
+
+    @property
+    def packed_shape(self) -> tuple[int, ...]:
+        """The shape of the program's tensor."""
+        return self.gathered.packed_shape
+
+    @property
+    def tag(self) -> str:
+        """What tells most layouts of one value apart, for names."""
+        return "bits"
+
+    def packed(self, array: Array) -> Array:
+        """The program's tensor of a value."""
+        return self.gathered.packed(packed_bits(array))
+
+    def pack(self, source: str, packed: str, dtype: str) -> Replacement:
+        """The nodes that make the program's tensor, `packed`, of the value `source`.
+
+        A byte is half of the sum of its elements times their places, less a half.
+        """
+        making, count = PackingNodes(f"{packed}.bytes", dtype), prod(self.shape) // 8
+        rows = making.reshape(source, (count, 8))
+        operands = rows, making.constant(_PLACES), making.constant(np.array([-1], np.int32))
+        more = {"x_zero_point": 0, "y_zero_point": 0, "low": -128, "high": 127, **_HALF}
+        making.add("vdla.QDense", operands, (count, 1), making.base, **more)
+        gathered = self.gathered.pack(making.base, packed, dtype)
+        made = making.made
+        nodes, types = (*made.nodes, *gathered.nodes), {**made.types, **gathered.types}
+        return Replacement(nodes, {**made.constants, **gathered.constants}, types)
 
 
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
