@@ -7,15 +7,19 @@ or decide it. An integer whose bounds are equal is a number, and operations on n
 
 Integers that may leave their type are polynomials, equal modulo its range; they wrap, by a function
 without structure, where anything but a ring operation of the type reads them. Minima and maxima are
-sums of such a function of their operands, so that their order does not matter.
+sums of such a function of their operands, so that their order does not matter; where another
+operation reads one, it is a function without structure of that sum.
+
+Two polynomials that are equal in the field are equal as integers only while their coefficients are
+smaller than the prime. The norm of a symbol bounds the sum of their magnitudes.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import reduce
+from functools import lru_cache, reduce
+from hashlib import blake2b
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -25,13 +29,15 @@ from vdla.compiler.certificates import field
 from vdla.compiler.ir import INTEGER_BITS, SCALAR_FUNCTIONS, Array, limits, storage_dtype, wrap
 from vdla.support.errors import Error
 
-SYMBOL = np.dtype([("value", "u8"), ("low", "i8"), ("high", "i8"), ("form", "u1")], align=True)
-"""An element of the field, bounds, and a `SymbolForm`."""
+SYMBOL = np.dtype([("value", "u8"), ("low", "i8"), ("high", "i8"), ("form", "u1"), ("norm", "f4")], align=True)
+"""An element of the field, bounds, a `SymbolForm`, and a bound of the sum of its coefficients."""
 OPAQUE = np.dtype(f"V{SYMBOL.itemsize}")
 """A symbol that is moved, which NumPy does faster if it knows no fields."""
 
 Symbols = npt.NDArray[np.void]
 _BOOL = (0, 1)
+LARGE = 1 << 58
+"""Coefficients of this magnitude are not exact in the field."""
 
 
 class CertificateError(Error, ValueError):
@@ -51,11 +57,11 @@ _SETS = {"min": SymbolForm.MINIMUM, "max": SymbolForm.MAXIMUM}
 _RING = ("add", "sub", "mul")
 
 
-def symbols(value: Any, low: Any, high: Any, form: Any = SymbolForm.PLAIN) -> Symbols:  # noqa: ANN401  arrays that broadcast
+def symbols(value: Any, low: Any, high: Any, form: Any = SymbolForm.PLAIN, norm: Any = 1) -> Symbols:  # noqa: ANN401  arrays that broadcast
     """Symbols of their parts."""
     shape = np.broadcast_shapes(*(np.shape(part) for part in (value, low, high, form)))
     made = np.empty(shape, SYMBOL)
-    made["value"], made["low"], made["high"], made["form"] = value, low, high, form
+    made["value"], made["low"], made["high"], made["form"], made["norm"] = value, low, high, form, norm
     return made
 
 
@@ -73,9 +79,14 @@ def gathered(a: Symbols, places: npt.NDArray[np.integer[Any]]) -> Symbols:
 
 
 def numbers(values: npt.ArrayLike) -> Symbols:
-    """Integers as symbols."""
+    """Integers as symbols; the large ones are elements without structure."""
     integers = np.asarray(values).astype(np.int64)
-    return symbols(field.from_integers(integers), integers, integers)
+    elements, norm = field.from_integers(integers), np.abs(integers.astype(np.float32))
+    large = norm >= LARGE
+    if large.any():
+        elements = np.where(large, field.hashed(_key("large"), integers.view(np.uint64)), elements)
+        norm = np.where(large, np.float32(1), norm)
+    return symbols(elements, integers, integers, norm=norm)
 
 
 def unknowns(name: str, shape: tuple[int, ...], dtype: str, seed: int) -> Symbols:
@@ -99,8 +110,9 @@ def known(a: Symbols) -> npt.NDArray[np.bool_]:
     return np.asarray(a["low"] == a["high"])
 
 
+@lru_cache(maxsize=1024)
 def _key(*parts: object) -> int:
-    return crc32(repr(parts).encode()) << 20 | 1
+    return int.from_bytes(blake2b(repr(parts).encode(), digest_size=8).digest())
 
 
 def _unstructured(key: tuple[object, ...], low: Any, high: Any, *arguments: Symbols) -> Symbols:  # noqa: ANN401
@@ -113,6 +125,14 @@ def settled(a: Symbols, dtype: str) -> Symbols:
     if not polynomial.any():
         return a
     return chosen(polynomial, _unstructured(("wrap", dtype), *type_bounds(dtype), a), a)
+
+
+def elements_of(a: Symbols) -> Symbols:
+    """Symbols with minima and maxima that are no sums of their operands."""
+    extremes = a["form"] >= SymbolForm.MINIMUM
+    if not extremes.any():
+        return a
+    return chosen(extremes, _unstructured(("extreme",), a["low"], a["high"], a), a)
 
 
 # --- operations -----------------------------------------------------------------------------------
@@ -129,7 +149,8 @@ def binary(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     if op in _RING:
         made = _ring(op, a, b, dtype)
     else:
-        made = _STRUCTURED.get(op, _without_structure)(op, settled(a, dtype), settled(b, dtype), dtype)
+        a, b = settled(a, dtype), settled(b, dtype)
+        made = _STRUCTURED.get(op, _without_structure)(op, a, b, dtype)
     return chosen(both, _of_numbers(op, a, b, dtype), made) if both.any() else made
 
 
@@ -142,9 +163,32 @@ def _of_numbers(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
 
 def _ring(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     operation = {"add": field.add, "sub": field.subtract, "mul": field.multiply}[op]
+    a, b = elements_of(a), elements_of(b)
+    norm = a["norm"] * b["norm"] if op == "mul" else a["norm"] + b["norm"]
+    if (norm >= LARGE).any():
+        return _ring_of_large(op, a, b, dtype)
     low, high = ring_bounds(op, *(_exact(part) for part in (a["low"], a["high"], b["low"], b["high"])))
     polynomial = (a["form"] == SymbolForm.POLYNOMIAL) | (b["form"] == SymbolForm.POLYNOMIAL)
-    return fitted(operation(a["value"], b["value"]), low, high, polynomial, dtype)
+    return fitted(operation(a["value"], b["value"]), low, high, polynomial, norm, dtype)
+
+
+def _ring_of_large(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
+    """Ring operations of polynomials, the larger of which are functions without structure first."""
+    for most in (np.sqrt(LARGE) / 2, 1):
+        a, b = (_shortened(x, most, dtype) for x in (a, b))
+        norm = a["norm"] * b["norm"] if op == "mul" else a["norm"] + b["norm"]
+        if (norm < LARGE).all():
+            return _ring(op, a, b, dtype)
+    raise AssertionError("norms of 1")
+
+
+def _shortened(a: Symbols, most: float, dtype: str) -> Symbols:
+    """Symbols whose norm is at most this, or 1; large numbers too are functions without structure."""
+    large = a["norm"] > most
+    if not large.any():
+        return a
+    a = settled(a, dtype)
+    return chosen(large, _unstructured(("large", dtype), a["low"], a["high"], a), a)
 
 
 def _exact(bounds: Array) -> Array:
@@ -162,13 +206,13 @@ def ring_bounds(op: str, a: Array, a_high: Array, b: Array, b_high: Array) -> tu
     return reduce(np.minimum, corners), reduce(np.maximum, corners)
 
 
-def fitted(value: Array, low: Array, high: Array, polynomial: Array, dtype: str) -> Symbols:
+def fitted(value: Array, low: Array, high: Array, polynomial: Array, norm: Any, dtype: str) -> Symbols:  # noqa: ANN401  a number or an array
     """Results of ring operations: plain where their bounds are in the type, else polynomials."""
     least, most = type_bounds(dtype)
     outside = polynomial | (low < least) | (high > most)
     inside_low, inside_high = (np.where(outside, 0, bound).astype(np.int64) for bound in (low, high))
     return symbols(
-        value, np.where(outside, least, inside_low), np.where(outside, most, inside_high), outside.astype(np.uint8)
+        value, np.where(outside, least, inside_low), np.where(outside, most, inside_high), outside.astype(np.uint8), norm
     )
 
 
@@ -275,12 +319,18 @@ def cast(a: Symbols, source: str, target: str) -> Symbols:
     narrows = INTEGER_BITS.get(source, 1) >= INTEGER_BITS[target]
     if narrows:  # a polynomial is one modulo a smaller range too
         kept = inside & (a["form"] != SymbolForm.POLYNOMIAL)
-        polynomial = symbols(a["value"], low, high, SymbolForm.POLYNOMIAL)
         exact = numbers(wrap(a["low"], target))
-        return chosen(kept, a, chosen(known(a) & (a["form"] != SymbolForm.POLYNOMIAL), exact, polynomial))
+        made = chosen(known(a) & (a["form"] != SymbolForm.POLYNOMIAL), exact, _polynomial(a, low, high))
+        return chosen(kept, a, made)
     a = settled(a, source)
     inside = (a["low"] >= low) & (a["high"] <= high)
-    return a if inside.all() else chosen(inside, a, symbols(a["value"], low, high, SymbolForm.POLYNOMIAL))
+    return a if inside.all() else chosen(inside, a, _polynomial(a, low, high))
+
+
+def _polynomial(a: Symbols, low: int, high: int) -> Symbols:
+    """Symbols that may leave a type with these bounds."""
+    a = elements_of(a)
+    return symbols(a["value"], low, high, SymbolForm.POLYNOMIAL, a["norm"])
 
 
 def select(condition: Symbols, a: Symbols, b: Symbols, dtype: str) -> Symbols:
@@ -304,9 +354,13 @@ def called(name: str, arguments: list[Symbols], dtypes: list[str], dtype: str) -
 
 def summed(terms: Symbols, axis: tuple[int, ...], dtype: str) -> Symbols:
     """The sum of terms along axes, which are kept with length 1."""
+    terms = elements_of(terms)
+    norm = np.sum(terms["norm"], axis=axis, keepdims=True)
+    if (norm >= LARGE).any():
+        terms, norm = _shortened(terms, 1, dtype), np.float32(np.prod([terms.shape[d] for d in axis]))
     low, high = (np.sum(_exact(terms[part]), axis=axis, keepdims=True) for part in ("low", "high"))
     polynomial = (terms["form"] == SymbolForm.POLYNOMIAL).any(axis=axis, keepdims=True)
-    return fitted(field.total(np.ascontiguousarray(terms["value"]), axis), low, high, polynomial, dtype)
+    return fitted(field.total(np.ascontiguousarray(terms["value"]), axis), low, high, polynomial, norm, dtype)
 
 
 def combined_along(op: str, terms: Symbols, axis: tuple[int, ...], dtype: str) -> Symbols:
