@@ -12,20 +12,17 @@ import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.arith import exact_function, function_ranges
+from vdla.compiler.certificates.operations import binary, called, cast, combined_along, select
 from vdla.compiler.certificates.products import sums_of_products
 from vdla.compiler.certificates.symbols import (
     SYMBOL,
     CertificateError,
     Symbols,
-    binary,
-    called,
-    cast,
     chosen,
-    combined_along,
     gathered,
     known,
     numbers,
-    select,
+    settled,
 )
 from vdla.compiler.interpret.batched import BatchedNest, batched_nest, reduction_term, run_batched
 from vdla.compiler.interpret.memory import EVERYWHERE, InterpreterMemory, Mask, Points
@@ -55,7 +52,7 @@ class SymbolicMemory(InterpreterMemory):
             case ir.Cast(dtype=dtype, value=inner):
                 return cast(self.value(inner, at), self._dtype(inner), dtype)
             case ir.Select(cond=cond, a=a, b=b):
-                return self._chosen(self.value(cond, at), a, b, at)
+                return self._chosen(cond, a, b, at)
             case ir.Load(buffer=buffer, indices=indices):
                 return self._load(buffer, tuple(self.places(indices, at)), at)
             case ir.Call(name=name, args=args, dtype=dtype):
@@ -71,10 +68,11 @@ class SymbolicMemory(InterpreterMemory):
     def _dtype(self, expr: ir.Expr) -> str:
         return ir.dtype_of(expr, self.buffers)
 
-    def _chosen(self, cond: Symbols, a: ir.Expr, b: ir.Expr, at: Points) -> Symbols:
+    def _chosen(self, condition: ir.Expr, a: ir.Expr, b: ir.Expr, at: Points) -> Symbols:
         """`a` or `b`; where indices decide, only the selected one is evaluated."""
+        cond, compared = self._compared(condition, at)
         if not known(cond).all():
-            return select(cond, self.value(a, at), self.value(b, at), self._dtype(a))
+            return select(cond, self.value(a, at), self.value(b, at), self._dtype(a), compared)
         holds = np.asarray(cond["low"] == 1)
         then, otherwise = at.only(holds), at.only(~holds)
         if not otherwise.mask.any():
@@ -82,6 +80,14 @@ class SymbolicMemory(InterpreterMemory):
         if not then.mask.any():
             return self.value(b, at)
         return chosen(holds, self.value(a, then), self.value(b, otherwise))
+
+    def _compared(self, condition: ir.Expr, at: Points) -> tuple[Symbols, tuple[str, Symbols, Symbols] | None]:
+        """A condition, and if it is a comparison of integers, which one of what."""
+        if not isinstance(condition, ir.Binary) or condition.op not in ir.COMPARE_OPS:
+            return self.value(condition, at), None
+        dtype = self._dtype(condition.a)
+        a, b = (settled(self.value(operand, at), dtype) for operand in (condition.a, condition.b))
+        return binary(condition.op, a, b, dtype), (condition.op, a, b)
 
     def index(self, expr: ir.Expr, at: Points) -> Any:  # noqa: ANN401  an int or an array of ints
         """An index or a condition, which must not depend on inputs."""

@@ -13,15 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler.certificates import field
-from vdla.compiler.certificates.symbols import (
-    LARGE,
-    SymbolForm,
-    Symbols,
-    elements_of,
-    fitted,
-    ring_bounds,
-    type_bounds,
-)
+from vdla.compiler.certificates.operations import fitted, ring_bounds
+from vdla.compiler.certificates.symbols import LARGE, SymbolForm, Symbols, elements_of, type_bounds
 
 _Bounds = npt.NDArray[np.float64]
 _MOST_PAIRS = 4  # of bounds, of the operand with fewer of them

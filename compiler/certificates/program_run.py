@@ -19,14 +19,13 @@ from vdla.compiler import ir, te
 from vdla.compiler.certificates.compute_steps import ComputeSteps, KnownSteps
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.extension_run import ExtensionRun
+from vdla.compiler.certificates.operations import binary, cast
 from vdla.compiler.certificates.pending import KeptEntries, PendingProducts, alike
 from vdla.compiler.certificates.symbols import (
     OPAQUE,
     SYMBOL,
     CertificateError,
     Symbols,
-    binary,
-    cast,
     chosen,
     gathered,
     numbers,

@@ -15,9 +15,10 @@ from vdla import Config, te, templates
 from vdla.compiler.certificates import field
 from vdla.compiler.certificates.certify import certify
 from vdla.compiler.certificates.evaluate import evaluate
+from vdla.compiler.certificates.operations import binary, summed
 from vdla.compiler.certificates.products import sums_of_products
 from vdla.compiler.certificates.program_run import run_program
-from vdla.compiler.certificates.symbols import CertificateError, binary, numbers, summed, unknowns
+from vdla.compiler.certificates.symbols import CertificateError, numbers, unknowns
 from vdla.compiler.operators.vdla.operator import Operator
 from vdla.hardware.isa import COL, Opcode, with_fields
 from vdla.hardware.program import Program
@@ -101,6 +102,17 @@ EQUAL: list[tuple[Expression, Expression]] = [
     (lambda a, b: te.minimum(te.cast("int32", clip(a)), 200), lambda a, b: te.cast("int32", clip(a))),
     (lambda a, b: te.select(a < b, a, b), lambda a, b: te.select(b > a, a, b)),
 ]  # fmt: skip
+EQUAL += [
+    (lambda a, b: a // 32, lambda a, b: ((a >> 1) >> 3) >> 1),
+    (lambda a, b: a % 64, lambda a, b: a & 63),
+    (lambda a, b: (a & 63) // 64, lambda a, b: a * 0),
+    (lambda a, b: te.cast("int32", long(a) >> 3), lambda a, b: a >> 3),
+    (lambda a, b: te.minimum(te.maximum(a, -8), 7), lambda a, b: te.maximum(te.minimum(a, 7), -8)),
+    (lambda a, b: te.maximum(te.maximum(a, 3), te.maximum(b, 5)), lambda a, b: te.maximum(te.maximum(b, a), 5)),
+    (lambda a, b: te.select(a > 0, a, 0), lambda a, b: te.maximum(a, 0)),
+    (lambda a, b: te.select(a <= b, b, a), lambda a, b: te.maximum(a, b)),
+    (lambda a, b: te.minimum(te.minimum(a, b), te.minimum(a, b)), lambda a, b: te.minimum(b, a)),
+]
 DIFFERENT: list[tuple[Expression, Expression]] = [
     (lambda a, b: (a + b) >> 1, lambda a, b: (a >> 1) + (b >> 1)),
     (lambda a, b: te.maximum(a, b), lambda a, b: te.minimum(a, b)),
@@ -109,7 +121,15 @@ DIFFERENT: list[tuple[Expression, Expression]] = [
     (lambda a, b: te.cast("int32", clip(a)), lambda a, b: te.cast("int32", te.cast("int8", te.clip(a, -127, 127)))),
     (lambda a, b: te.cast("int32", te.cast("int8", a)), lambda a, b: a),
     (lambda a, b: te.select(a < b, a, b), lambda a, b: te.select(a <= b, b, a)),
-    (lambda a, b: a // 2, lambda a, b: a >> 1),  # equal, but there is no lemma yet
+    (lambda a, b: (a * 3 + b) // 3, lambda a, b: a + b // 3),  # unless it wraps, but there is no lemma
+    (lambda a, b: a // 2, lambda a, b: a >> 2),
+    (lambda a, b: a % 8, lambda a, b: a & 8),
+    (lambda a, b: (a >> 2) >> 3, lambda a, b: a >> 4),
+    (lambda a, b: te.minimum(te.maximum(a, -8), 7), lambda a, b: te.maximum(te.minimum(a, 8), -8)),
+    (lambda a, b: te.minimum(te.maximum(a, 8), -8), lambda a, b: te.maximum(te.minimum(a, -8), 8)),
+    (lambda a, b: te.maximum(te.minimum(a, 3), b), lambda a, b: te.minimum(te.maximum(a, b), 3)),
+    (lambda a, b: te.minimum(a, 3), lambda a, b: te.maximum(a, 3)),
+    (lambda a, b: te.select(a < b, a, b), lambda a, b: te.maximum(a, b)),
     (  # no minimum or maximum is a sum of its operands
         lambda a, b: te.maximum(a, b) + te.maximum(a + 1, b + 1),
         lambda a, b: te.maximum(a, a + 1) + te.maximum(b, b + 1),
