@@ -7,7 +7,8 @@ one of many kinds; `accepted` are certified although a simulation of random data
 be 0. `hidden` are refused although one simulation of random data agrees; `hidden_always` although
 all do. `equivalent` are programs with other mappings, tiles and threads, of which
 `equivalent_refused` are not certified. `cost` is the CPU time of certifying over that of compiling
-and verifying, for the layers of ResNet-18.
+and verifying, for the layers of ResNet-18. `lemmas` are proven; `wrong_lemmas` counts those with a
+planted fault that are proven although small integers contradict them, and must be 0.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from vdla.benchmarks.map import KINDS_OF_OPERATORS, PRESETS, random_definition
 from vdla.benchmarks.mapped_layers import mapped_layers
 from vdla.compiler import templates
 from vdla.compiler.certificates.certify import certify
+from vdla.compiler.certificates.lemmas import LEMMAS
 from vdla.compiler.certificates.symbols import CertificateError
 from vdla.compiler.map import MapError, candidates
 from vdla.compiler.operators.vdla import Operator
@@ -37,6 +40,8 @@ from vdla.runtime.diagnosis.layers import layer_operator
 from vdla.simulator.simulate import simulate
 from vdla.simulator.verify import verify
 from vdla.support.progress import Progress, numbered, silent
+from vdla.verification.lemmas.exhaustion import holds_exhaustively
+from vdla.verification.lemmas.faults import planted_lemma_faults
 from vdla.verification.programs import suite
 from vdla.verification.programs.random_data import random_arrays
 
@@ -57,6 +62,7 @@ def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()
         "planted": planted,
         "equivalent": equivalent,
         "cost": cost,
+        "lemmas": wrong_lemmas,
     }
     section = joined([parts[name](progress, seed) for name in subjects_of("certify", "part", subjects, parts)])
     command = " ".join(["vdla bench certify", *subjects, f"--seed {seed} --json -"])
@@ -221,3 +227,32 @@ def cost(progress: Progress, seed: int) -> Section:
         rows.append({"layer": layer.name, "compile_s": compiled - start, "certify_s": seconds})
     ratio = sum(row["certify_s"] for row in rows) / sum(row["compile_s"] for row in rows)
     return Section({"cost": round(ratio, 2)}, rows)
+
+
+# --- lemmas ---------------------------------------------------------------------------------------
+
+
+def wrong_lemmas(progress: Progress, seed: int) -> Section:
+    """Lemmas, and lemmas with planted faults, by their proofs and by trying small integers."""
+    missing = [name for name in ("bitwuzla", "cvc5") if find_spec(name) is None]
+    if missing:
+        return Section({}, (), {"lemmas": f"not decided without {' and '.join(missing)}"})
+    from vdla.verification.lemmas.proof import proof_holds
+
+    faults = list(planted_lemma_faults())
+    step = numbered(progress, len(LEMMAS) + len(faults))
+    proven = 0
+    for lemma in LEMMAS:
+        step(lemma.name)
+        proven += proof_holds(lemma)
+    counts: dict[str, Counter[str]] = {fault.kind: Counter() for fault in faults}
+    for fault in faults:
+        step(fault.lemma.name)
+        true, accepted = holds_exhaustively(fault.lemma), proof_holds(fault.lemma)
+        counts[fault.kind]["true" if true else "wrong" if accepted else "refused"] += 1
+    total = sum(counts.values(), Counter())
+    figures = {"lemmas": proven, "lemmas_unproven": len(LEMMAS) - proven}
+    wrong = {"lemma_faults": total["refused"] + total["wrong"], "wrong_lemmas": total["wrong"]}
+    names = ("refused", "wrong", "true")
+    rows = [{"kind": kind, **{name: count[name] for name in names}} for kind, count in counts.items()]
+    return Section({**figures, **wrong, "true_lemma_faults": total["true"]}, rows)

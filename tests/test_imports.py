@@ -255,6 +255,7 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.interpret compiler.te "
         "compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map"
     ),
+    "verification.lemmas": "compiler.ir compiler.certificates",
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
@@ -276,7 +277,8 @@ ROOMS: dict[str, str] = {
         "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
         "verification.zoo verification.adversary verification.fuzz verification.tflite_models verification.hostile "
         "verification.grids runtime.diagnosis verification.programs verification.coverage "
-        "verification.generated_tests verification.rtl_mutants benchmarks.harness compiler.certificates commands"
+        "verification.generated_tests verification.rtl_mutants verification.lemmas benchmarks.harness "
+        "compiler.certificates commands"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "

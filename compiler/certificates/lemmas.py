@@ -44,13 +44,17 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """`left` is `right` of three operands, for each operation of `ops`: how its hash is made."""
+    """`left` is `right` of three operands, for each operation of `ops`: how its value is made.
+
+    `exact`: for integers of any size, which wrap as the results do.
+    """
 
     name: str
     ops: frozenset[str]
     left: Term
     right: Term
     needs: tuple[Term, ...] = ()
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,16 +215,9 @@ BOUNDS: tuple[Bounds, ...] = (
     Bounds(
         "bounds of a shift",
         "shr",
-        lambda k, x, y: k.bound("shr", x.low, y.low),
-        lambda k, x, y: k.bound("shr", x.high, y.low),
+        lambda k, x, y: k.shifted(x.low, y.low),
+        lambda k, x, y: k.shifted(x.high, y.low),
         (known, _shift_amount),
-    ),
-    Bounds(
-        "bounds of a quotient",
-        "floordiv",
-        lambda k, x, y: k.bound("floordiv", x.low, y.low),
-        lambda k, x, y: k.bound("floordiv", x.high, y.low),
-        (known, _positive),
     ),
     Bounds("bounds of a remainder", "mod", lambda k, x, y: k.zero, lambda k, x, y: y.high - 1, (_positive,)),
     Bounds("bounds of a mask", "and", lambda k, x, y: k.zero, lambda k, x, y: y.high, (lambda k, x, y: y.low >= 0,)),
@@ -270,6 +267,7 @@ DISTRIBUTES = Law(
     frozenset({"add", "sub"}),
     lambda k, op, x, y, z: k.op("mul", x, k.op(op, y, z)),
     lambda k, op, x, y, z: k.op(op, k.op("mul", x, y), k.op("mul", x, z)),
+    exact=True,
 )
 SHIFTS_ADD = Law(
     "a shift in several passes",
@@ -297,7 +295,7 @@ LAWS: tuple[Law, ...] = (COMMUTES, ASSOCIATES, DISTRIBUTES, SHIFTS_ADD, CLIPS_CO
 NARROWS = TypeLaw("a cast that narrows is one of the operands", frozenset({"add", "sub", "mul"}), widens=False)
 WIDENS = TypeLaw(
     "a cast that widens is one of the operands",
-    frozenset({"min", "max", "and", "or", "xor", "shr", "mod", "lt", "le", "gt", "ge", "eq", "ne"}),
+    frozenset({"min", "max", "and", "or", "xor", "shr", "lt", "le", "gt", "ge", "eq", "ne"}),
     widens=True,
 )
 TYPE_LAWS: tuple[TypeLaw, ...] = (NARROWS, WIDENS)

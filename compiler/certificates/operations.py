@@ -167,13 +167,16 @@ class _Operand:
         self.symbols, self.low, self.high = of, of["low"], of["high"]
 
 
+_FALSE, _TRUE = _Operand(numbers(0)), _Operand(numbers(1))
+
+
 class _Algebra:
     """The operations of lemmas on symbols of a type."""
 
     def __init__(self, dtype: str) -> None:
         self.dtype, self.width, self.zero = dtype, _width(dtype), 0
         self.last = type_bounds(dtype)[1]
-        self.false, self.true = self.number(0), self.number(1)
+        self.false, self.true = _FALSE, _TRUE
 
     def op(self, op: str, x: _Operand, y: _Operand) -> _Operand:
         return _Operand(binary(op, x.symbols, y.symbols, self.dtype))
@@ -201,8 +204,8 @@ class _Algebra:
     def times(self, x: Array, y: Array) -> Array:
         return x * y
 
-    def bound(self, op: str, x: Array, y: Array) -> Array:
-        return x >> np.clip(y, 0, 63) if op == "shr" else np.asarray(x // np.maximum(y, 1))
+    def shifted(self, x: Array, y: Array) -> Array:
+        return np.asarray(x >> np.clip(y, 0, 63))
 
 
 def _holds(needs: tuple[lemmas.Term, ...], k: _Algebra, operands: list[_Operand]) -> Array:
