@@ -22,7 +22,13 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from vdla.benchmarks.certify_faults import KINDS, planted_faults
+from vdla.benchmarks.certify_faults import KINDS, ProgramFault, planted_faults
+from vdla.benchmarks.certify_schedule_faults import (
+    OPTION_KIND,
+    SCHEDULE_KINDS,
+    planted_schedule_faults,
+    wrong_options,
+)
 from vdla.benchmarks.harness import BenchmarkResult, Row, Section, host_receipt, joined, subjects_of
 from vdla.benchmarks.map import KINDS_OF_OPERATORS, PRESETS, random_definition
 from vdla.benchmarks.mapped_layers import mapped_layers
@@ -46,10 +52,12 @@ from vdla.verification.programs import suite
 from vdla.verification.programs.random_data import random_arrays
 
 MACHINES = ("tiny", "int4", "batch4")
-FAULTS = 2
+FAULTS = 5
 """Faults of each kind, of each program."""
+SCHEDULE_FAULTS = 4
+"""Faults of each kind, of each schedule."""
 SIMULATIONS = 4
-TILINGS = 8
+TILINGS = 12
 """Tilings of each mapping."""
 MAPPINGS = 4
 
@@ -164,17 +172,30 @@ def rewritings(kind: str, config: Config, rng: Generator) -> Iterator[Any]:
 
 
 def planted(progress: Progress, seed: int) -> Section:
-    """Faults of every kind in the programs of every template."""
-    operators = [*suite.operators(), *(one for name in MACHINES for one in small_operators(Config.preset(name)))]
-    step = numbered(progress, len(operators))
-    counts: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
-    for number, operator in enumerate(operators):
+    """Faults of every kind in the programs, schedules and options of every template."""
+    small = [one for name in MACHINES for one in small_operators(Config.preset(name))]
+    step = numbered(progress, len(suite.NAMES) + 2 * len(small) + len(MACHINES))
+    counts: dict[str, Counter[str]] = {kind: Counter() for kind in (*KINDS, *SCHEDULE_KINDS, OPTION_KIND)}
+
+    def judge(operator: Operator, fault: ProgramFault) -> None:
+        if verify(fault.program).ok:
+            counts[fault.kind][judged(operator, fault.program, seed)] += 1
+
+    for number, operator in enumerate([*suite.operators(), *small]):
         step(f"{operator.name} on {operator.config.name}")
         rng = default_rng([seed, number])
         for kind in KINDS:
             for fault in planted_faults(operator.program, kind, FAULTS, rng):
-                if verify(fault.program).ok:
-                    counts[kind][judged(operator, fault.program, seed)] += 1
+                judge(operator, fault)
+    for number, operator in enumerate(small):
+        step(f"schedules of {operator.name} on {operator.config.name}")
+        for kind in SCHEDULE_KINDS:
+            for fault in planted_schedule_faults(operator, kind, SCHEDULE_FAULTS, default_rng([seed, number])):
+                judge(operator, fault)
+    for machine in MACHINES:
+        step(f"options on {machine}")
+        for operator, fault in wrong_options(Config.preset(machine)):
+            judge(operator, fault)
     rows = [{"kind": kind, **_figures(count)} for kind, count in counts.items()]
     total = _figures(sum(counts.values(), Counter()))
     return Section({**total, "kinds": sum(row["planted"] > 0 for row in rows)}, rows)

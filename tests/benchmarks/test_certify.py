@@ -12,6 +12,7 @@ from numpy.random import default_rng
 from vdla.benchmarks import certify as benchmark
 from vdla.benchmarks.certify import judged, rewritings, small_operators
 from vdla.benchmarks.certify_faults import FIELDS, KINDS, planted_faults
+from vdla.benchmarks.certify_schedule_faults import SCHEDULE_KINDS, planted_schedule_faults, wrong_options
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL
 from vdla.hardware.program import UOPS
@@ -58,3 +59,28 @@ def test_rewritings_are_different_programs_of_one_expression() -> None:
     operators = list(rewritings("dense", TINY, default_rng(0)))
     assert len({operator.program.hash for operator in operators}) > 1
     assert all(benchmark.certify(operator).holds for operator in operators[:2])
+
+
+@pytest.mark.parametrize(("kind", "count"), [("loop that is one short", 3), ("term of an index", 0)])
+def test_a_schedule_fault_is_another_program(kind: str, count: int) -> None:
+    """Of those that compile: without terms of its indices, a convolution leaves its buffers."""
+    faults = list(planted_schedule_faults(CONVOLUTION, kind, 3, default_rng(0)))
+    assert len(faults) >= count
+    for fault in faults:
+        assert fault.kind == kind
+        assert fault.program.hash != CONVOLUTION.program.hash
+
+
+def test_a_short_loop_is_refused() -> None:
+    verdicts = {
+        judged(CONVOLUTION, fault.program, 0)
+        for fault in planted_schedule_faults(CONVOLUTION, SCHEDULE_KINDS[0], 2, default_rng(0))
+    }
+    assert verdicts
+    assert verdicts <= {"refused", "hidden", "hidden always"}
+
+
+def test_a_wrong_option_is_a_program_with_the_same_tensors() -> None:
+    pairs = list(wrong_options(TINY))
+    assert len(pairs) >= 8
+    assert all(judged(operator, fault.program, 0) in ("refused", "hidden") for operator, fault in pairs[:2])
