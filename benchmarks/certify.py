@@ -53,7 +53,9 @@ from vdla.verification.programs.random_data import random_arrays
 
 MACHINES = ("tiny", "int4", "batch4")
 FAULTS = 5
-"""Faults of each kind, of each program."""
+"""Faults of each kind, of each small program."""
+SUITE_FAULTS = 1
+"""Faults of each kind, of each program of the suite."""
 SCHEDULE_FAULTS = 4
 """Faults of each kind, of each schedule."""
 SIMULATIONS = 4
@@ -68,6 +70,7 @@ def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()
         "certified": certified,
         "layers": certified_layers,
         "planted": planted,
+        "suite": planted_in_suite,
         "equivalent": equivalent,
         "cost": cost,
         "lemmas": wrong_lemmas,
@@ -172,33 +175,62 @@ def rewritings(kind: str, config: Config, rng: Generator) -> Iterator[Any]:
 
 
 def planted(progress: Progress, seed: int) -> Section:
-    """Faults of every kind in the programs, schedules and options of every template."""
+    """Faults of every kind in small programs, schedules and options of every template."""
     small = [one for name in MACHINES for one in small_operators(Config.preset(name))]
-    step = numbered(progress, len(suite.NAMES) + 2 * len(small) + len(MACHINES))
-    counts: dict[str, Counter[str]] = {kind: Counter() for kind in (*KINDS, *SCHEDULE_KINDS, OPTION_KIND)}
-
-    def judge(operator: Operator, fault: ProgramFault) -> None:
-        if verify(fault.program).ok:
-            counts[fault.kind][judged(operator, fault.program, seed)] += 1
-
-    for number, operator in enumerate([*suite.operators(), *small]):
+    step = numbered(progress, 2 * len(small) + len(MACHINES))
+    judged_faults = _JudgedFaults(seed)
+    for number, operator in enumerate(small):
         step(f"{operator.name} on {operator.config.name}")
-        rng = default_rng([seed, number])
-        for kind in KINDS:
-            for fault in planted_faults(operator.program, kind, FAULTS, rng):
-                judge(operator, fault)
+        judged_faults.plant(operator, FAULTS, default_rng([seed, number]))
     for number, operator in enumerate(small):
         step(f"schedules of {operator.name} on {operator.config.name}")
         for kind in SCHEDULE_KINDS:
             for fault in planted_schedule_faults(operator, kind, SCHEDULE_FAULTS, default_rng([seed, number])):
-                judge(operator, fault)
+                judged_faults.judge(operator, fault)
     for machine in MACHINES:
         step(f"options on {machine}")
         for operator, fault in wrong_options(Config.preset(machine)):
-            judge(operator, fault)
-    rows = [{"kind": kind, **_figures(count)} for kind, count in counts.items()]
-    total = _figures(sum(counts.values(), Counter()))
-    return Section({**total, "kinds": sum(row["planted"] > 0 for row in rows)}, rows)
+            judged_faults.judge(operator, fault)
+    rows = judged_faults.rows()
+    return Section({**judged_faults.total(), "kinds": sum(row["planted"] > 0 for row in rows)}, rows)
+
+
+def planted_in_suite(progress: Progress, seed: int) -> Section:
+    """Faults of every kind in the programs of the suite."""
+    operators = suite.operators()
+    step = numbered(progress, len(operators))
+    judged_faults = _JudgedFaults(seed)
+    for number, operator in enumerate(operators):
+        step(operator.name)
+        judged_faults.plant(operator, SUITE_FAULTS, default_rng([seed, number]))
+    return Section({f"suite_{name}": count for name, count in judged_faults.total().items()})
+
+
+class _JudgedFaults:
+    """Counts of faults by kind and by what certificates and simulations say of them."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._counts: dict[str, Counter[str]] = {kind: Counter() for kind in (*KINDS, *SCHEDULE_KINDS, OPTION_KIND)}
+
+    def plant(self, operator: Operator, count: int, rng: Generator) -> None:
+        """Plant and judge at most `count` faults of each kind in a program."""
+        for kind in KINDS:
+            for fault in planted_faults(operator.program, kind, count, rng):
+                self.judge(operator, fault)
+
+    def judge(self, operator: Operator, fault: ProgramFault) -> None:
+        """Judge a fault, unless the verifier refuses the program."""
+        if verify(fault.program).ok:
+            self._counts[fault.kind][judged(operator, fault.program, self._seed)] += 1
+
+    def rows(self) -> list[Row]:
+        """The figures of each kind."""
+        return [{"kind": kind, **_figures(count)} for kind, count in self._counts.items()]
+
+    def total(self) -> Row:
+        """The figures of all kinds."""
+        return _figures(sum(self._counts.values(), Counter()))
 
 
 def _figures(counts: Counter[str]) -> Row:

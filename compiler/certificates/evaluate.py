@@ -14,6 +14,7 @@ from vdla.compiler import ir
 from vdla.compiler.arith import exact_function, function_ranges
 from vdla.compiler.certificates.operations import binary, called, cast, combined_along, select
 from vdla.compiler.certificates.products import sums_of_products
+from vdla.compiler.certificates.sum_bounds import SumBounds
 from vdla.compiler.certificates.symbols import (
     SYMBOL,
     CertificateError,
@@ -33,7 +34,9 @@ _MOST_ELEMENTS = 1 << 23  # of a factor in a sum of products
 
 
 class SymbolicMemory(InterpreterMemory):
-    """Buffers of symbols."""
+    """Buffers of symbols; `sums` are the bounds of all reductions."""
+
+    sums: SumBounds
 
     @staticmethod
     def stored(dtype: str) -> np.dtype[Any]:
@@ -100,7 +103,8 @@ class SymbolicMemory(InterpreterMemory):
         """The values of a term at points of a shape, combined over the dimensions `along`."""
         if op == "add" and isinstance(term, ir.Binary) and term.op == "mul" and at.mask is EVERYWHERE:
             factors = [self.value(factor, at) for factor in (term.a, term.b)]
-            products = _contracted(factors[0], factors[1], shape, len(along), dtype)
+            with self.sums.observing():
+                products = _contracted(factors[0], factors[1], shape, len(along), dtype)
             if products is not None:
                 return products
         return super().total(op, term, at, shape, along, dtype)
@@ -110,11 +114,15 @@ class SymbolicMemory(InterpreterMemory):
         if not mask.all():
             identity = 0 if op == "add" else limits(dtype)[op == "min"]
             terms = chosen(mask, terms, numbers(identity))
-        return combined_along(op, terms, along, dtype)
+        with self.sums.observing():
+            return combined_along(op, terms, along, dtype)
 
     def combined(self, op: str, old: Symbols, total: Symbols, dtype: str) -> Symbols:
         """An element and a combination of terms, combined."""
-        return binary(op, old, total, dtype)
+        if (known(old) & (old["low"] == 0)).all():  # the start of a sum, which has its bounds
+            return binary(op, old, total, dtype)
+        with self.sums.observing():
+            return binary(op, old, total, dtype)
 
 
 class _SymbolicClosures(ClosureCompiler):
@@ -194,14 +202,17 @@ def _number(value: Symbols, where: str) -> Any:  # noqa: ANN401  an array of int
     return value["low"]
 
 
-def evaluate(fn: ir.Function, arrays: Mapping[str, Symbols]) -> dict[str, Symbols]:
+def evaluate(fn: ir.Function, arrays: Mapping[str, Symbols], sums: SumBounds | None = None) -> dict[str, Symbols]:
     """The outputs of a function of integers on symbols, both by parameter name.
+
+    The bounds of its reductions, before they wrap, are included in `sums`.
 
     Raises:
         InterpretError: an access out of bounds or of an element that is not written.
         CertificateError: a type without symbols, or an index that depends on inputs.
     """
     memory = SymbolicMemory(fn.buffers, function_ranges(fn, axes=True))
+    memory.sums = SumBounds() if sums is None else sums
     for name, array in arrays.items():
         memory.fill(name, np.ascontiguousarray(array))
     with np.errstate(all="ignore"):

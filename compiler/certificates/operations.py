@@ -12,6 +12,7 @@ import numpy as np
 from vdla.compiler import ir
 from vdla.compiler.certificates import field, lemmas
 from vdla.compiler.certificates.extremes import EXTREMES, extreme
+from vdla.compiler.certificates.sum_bounds import observe
 from vdla.compiler.certificates.symbols import (
     BOOL,
     LARGE,
@@ -108,6 +109,7 @@ def ring_bounds(op: str, a: Array, a_high: Array, b: Array, b_high: Array) -> tu
 
 def fitted(value: Array, low: Array, high: Array, polynomial: Array, norm: Any, dtype: str) -> Symbols:  # noqa: ANN401  a number or an array
     """Results of ring operations: plain where their bounds are in the type, else polynomials."""
+    observe(dtype, low, high)
     least, most = type_bounds(dtype)
     outside = polynomial | (low < least) | (high > most)
     inside_low, inside_high = (np.where(outside, 0, bound).astype(np.int64) for bound in (low, high))

@@ -315,3 +315,28 @@ def test_what_is_no_operator_is_refused() -> None:
     with pytest.raises(CertificateError) as caught:
         certify(operators(TINY)[0].program)  # type: ignore[arg-type]
     assert str(caught.value) == "certify: operator must be of a template or of map_expression, got Program"
+
+
+# --- sums that wrap -------------------------------------------------------------------------------
+
+
+def dot(terms: int) -> te.Tensor:
+    a, b, k = (
+        te.placeholder((1, terms), "int8", "a"),
+        te.placeholder((1, terms), "int8", "b"),
+        te.reduce_axis(terms, "k"),
+    )
+    return te.compute((1, 1), lambda n, m: te.sum(te.cast("int32", a[n, k]) * te.cast("int32", b[m, k]), axis=k), "dot")
+
+
+def test_sums_that_fit_have_bounds_and_others_an_example() -> None:
+    """One term more than 2^17 - 1 products of -128 leaves 32 bits; the program wraps as well."""
+    fits = certify(vdla.map_expression(dot(2**17 - 1), TINY))
+    assert fits.sums == {"int32": (-128 * 127 * (2**17 - 1), 2**14 * (2**17 - 1))}
+    assert fits.overflows == ()
+    wraps = certify(vdla.map_expression(dot(2**17), TINY))
+    assert wraps.holds
+    assert str(wraps).split("; ")[-1] == (
+        "sums of int32 may reach -2,130,706,432 to 2,147,483,648, which wrap, such as 2,147,483,648 for a = -128, "
+        "b = -128"
+    )
