@@ -37,14 +37,29 @@ class SymbolicMemory(InterpreterMemory):
     """Buffers of symbols; `sums` are the bounds of all reductions."""
 
     sums: SumBounds
+    _shared: tuple[Points, dict[int, Symbols]] | None = None
 
     @staticmethod
     def stored(dtype: str) -> np.dtype[Any]:
         """Symbols of every type."""
         return SYMBOL
 
+    def store_all(self, stores: tuple[ir.Store, ...], at: Points) -> None:
+        """Stores simultaneously; what values have in common is evaluated once."""
+        self._shared = at, {}
+        super().store_all(stores, at)
+        self._shared = None
+
     def value(self, expr: ir.Expr, at: Points) -> Symbols:
         """The value of `expr`, which broadcasts with the points; arbitrary at inactive points."""
+        if self._shared is None or at is not self._shared[0]:
+            return self._evaluated(expr, at)
+        values = self._shared[1]
+        if id(expr) not in values:
+            values[id(expr)] = self._evaluated(expr, at)
+        return values[id(expr)]
+
+    def _evaluated(self, expr: ir.Expr, at: Points) -> Symbols:
         match expr:
             case ir.Var(name=name):
                 return numbers(at.values[name])
