@@ -5,7 +5,7 @@
 those that are not; `layers` are those of networks. `planted` are verified programs with a fault of
 one of many kinds; `accepted` are certified although a simulation of random data differs, and must
 be 0. `hidden` are refused although one simulation of random data agrees; `hidden_always` although
-all do. `equivalent` are programs with other mappings, tiles and threads, of which
+all do; `suite_planted` and so on are those in larger programs. `equivalent` are programs with other mappings, tiles and threads, of which
 `equivalent_refused` are not certified. `cost` is the CPU time of certifying over that of compiling
 and verifying, for the layers of ResNet-18. `lemmas` are proven; `wrong_lemmas` counts those with a
 planted fault that are proven although small integers contradict them, and must be 0.
@@ -52,7 +52,7 @@ from vdla.verification.programs import suite
 from vdla.verification.programs.random_data import random_arrays
 
 MACHINES = ("tiny", "int4", "batch4")
-FAULTS = 5
+FAULTS = 8
 """Faults of each kind, of each small program."""
 SUITE_FAULTS = 1
 """Faults of each kind, of each program of the suite."""

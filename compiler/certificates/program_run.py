@@ -52,7 +52,11 @@ class SymbolicRun:
     def __init__(self, program: Program, inputs: Mapping[str, Symbols]) -> None:
         config = self.config = program.config
         self.program = program
-        self.dram = {tensor.name: _content(tensor, inputs.get(tensor.name)) for tensor in program.tensors}
+        stored = set(program.tensor_of[program.columns[:, COL["opcode"]] == Opcode.STORE].tolist())
+        self.dram = {
+            tensor.name: _content(tensor, inputs.get(tensor.name), stored=index in stored)
+            for index, tensor in enumerate(program.tensors)
+        }
         lanes = config.batch * config.block_out
         inp = _earlier("inp", (config.inp_depth, config.batch, config.block_in), config.inp_dtype)
         wgt = _earlier("wgt", (config.wgt_depth, config.block_out, config.block_in), config.wgt_dtype)
@@ -259,8 +263,8 @@ def _earlier(what: str, shape: tuple[int, ...], dtype: str) -> Symbols:
     return unknowns(f"before the program: {what}", shape, dtype, 0)
 
 
-def _content(tensor: ProgramTensor, given: Symbols | None) -> Symbols:
-    """The flat elements of a tensor: its data, what is given, or unknown."""
+def _content(tensor: ProgramTensor, given: Symbols | None, *, stored: bool) -> Symbols:
+    """The flat elements of a tensor, a copy if some are `stored`: data, given, or unknown."""
     if tensor.data is not None and tensor.dtype != UOP:
         bits, data = CONSTANT_BITS[tensor.dtype], np.frombuffer(tensor.data, np.uint8)
         if bits < 8:
@@ -269,7 +273,7 @@ def _content(tensor: ProgramTensor, given: Symbols | None) -> Symbols:
     if given is None:
         unknown = np.zeros(0, SYMBOL) if tensor.dtype == UOP else _earlier(tensor.name, tensor.shape, tensor.dtype)
         return unknown.reshape(-1)
-    return given.reshape(-1).copy()
+    return given.reshape(-1).copy() if stored else given.reshape(-1)
 
 
 def _element_wise(op: VectorOp, a: Symbols, b: Symbols) -> Symbols:

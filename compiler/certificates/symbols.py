@@ -48,9 +48,9 @@ class SymbolForm(IntEnum):
 
     PLAIN = 0
     POLYNOMIAL = 1  # of a type, whose range its value may leave
-    CLIPPED = 2  # by numbers; this form and the next ones are extremes, with flags
-    MINIMUM = 3
-    MAXIMUM = 4
+    CLIPPED = 3  # by numbers; this form and the next ones are extremes, with flags
+    MINIMUM = 4
+    MAXIMUM = 5
     AT_LEAST = 8  # flag: the lower bound is an operand of a maximum
     AT_MOST = 16  # flag: the upper bound is an operand of a minimum
 
