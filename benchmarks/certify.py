@@ -5,10 +5,11 @@
 those that are not; `layers` are those of networks. `planted` are verified programs with a fault of
 one of many kinds; `accepted` are certified although a simulation of random data differs, and must
 be 0. `hidden` are refused although one simulation of random data agrees; `hidden_always` although
-all do; `suite_planted` and so on are those in larger programs. `equivalent` are programs with other mappings, tiles and threads, of which
-`equivalent_refused` are not certified. `cost` is the CPU time of certifying over that of compiling
-and verifying, for the layers of ResNet-18. `lemmas` are proven; `wrong_lemmas` counts those with a
-planted fault that are proven although small integers contradict them, and must be 0.
+all do; `suite_planted` and so on are those in larger programs. `equivalent` are programs with
+other mappings, tiles and threads, of which `equivalent_refused` are not certified. `cost` is the
+CPU time of certifying over that of compiling and verifying, for the layers of ResNet-18. `lemmas`
+are proven; `wrong_lemmas` counts those with a planted fault that are proven although small integers
+contradict them, and must be 0.
 """
 
 from __future__ import annotations

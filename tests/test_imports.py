@@ -268,7 +268,7 @@ ROOMS: dict[str, str] = {
         "runtime.studies runtime.checks boards runtime.remote"
     ),
     "benchmarks": (
-        "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.target "
+        "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.ir compiler.target "
         "compiler.interpret compiler.te compiler.schedule compiler.extensions compiler.codegen.llvm "
         "compiler.operators.vdla compiler.map compiler.operators compiler.operators.definitions "
         "compiler.operators.cpu compiler.graph compiler.templates compiler.graph.operators compiler.tune "

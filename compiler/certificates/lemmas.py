@@ -31,7 +31,7 @@ class Rewrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ResultBounds:
     """`low <= x op y <= high` where all conditions hold. `exact`: of the result before it wraps."""
 
     name: str
@@ -208,39 +208,43 @@ def _corner(name: str) -> Term:
     )
 
 
-BOUNDS: tuple[Bounds, ...] = (
-    Bounds("bounds of a sum", "add", lambda k, x, y: x.low + y.low, lambda k, x, y: x.high + y.high, exact=True),
-    Bounds("bounds of a difference", "sub", lambda k, x, y: x.low - y.high, lambda k, x, y: x.high - y.low, exact=True),
-    Bounds("bounds of a product", "mul", _corner("min"), _corner("max"), exact=True),
-    Bounds(
+BOUNDS: tuple[ResultBounds, ...] = (
+    ResultBounds("bounds of a sum", "add", lambda k, x, y: x.low + y.low, lambda k, x, y: x.high + y.high, exact=True),
+    ResultBounds(
+        "bounds of a difference", "sub", lambda k, x, y: x.low - y.high, lambda k, x, y: x.high - y.low, exact=True
+    ),
+    ResultBounds("bounds of a product", "mul", _corner("min"), _corner("max"), exact=True),
+    ResultBounds(
         "bounds of a shift",
         "shr",
         lambda k, x, y: k.shifted(x.low, y.low),
         lambda k, x, y: k.shifted(x.high, y.low),
         (known, _shift_amount),
     ),
-    Bounds("bounds of a remainder", "mod", lambda k, x, y: k.zero, lambda k, x, y: y.high - 1, (_positive,)),
-    Bounds("bounds of a mask", "and", lambda k, x, y: k.zero, lambda k, x, y: y.high, (lambda k, x, y: y.low >= 0,)),
-    Bounds(
+    ResultBounds("bounds of a remainder", "mod", lambda k, x, y: k.zero, lambda k, x, y: y.high - 1, (_positive,)),
+    ResultBounds(
+        "bounds of a mask", "and", lambda k, x, y: k.zero, lambda k, x, y: y.high, (lambda k, x, y: y.low >= 0,)
+    ),
+    ResultBounds(
         "a bitwise or is at least its operands",
         "or",
         lambda k, x, y: k.most("max", [x.low, y.low]),
         lambda k, x, y: k.last,
         (_not_negative,),
     ),
-    Bounds(
+    ResultBounds(
         "bounds of a minimum",
         "min",
         lambda k, x, y: k.most("min", [x.low, y.low]),
         lambda k, x, y: k.most("min", [x.high, y.high]),
     ),
-    Bounds(
+    ResultBounds(
         "bounds of a maximum",
         "max",
         lambda k, x, y: k.most("max", [x.low, y.low]),
         lambda k, x, y: k.most("max", [x.high, y.high]),
     ),
-    Bounds(
+    ResultBounds(
         "bounds of a selection",
         "select",
         lambda k, x, y: k.most("min", [x.low, y.low]),
@@ -300,5 +304,5 @@ WIDENS = TypeLaw(
 )
 TYPE_LAWS: tuple[TypeLaw, ...] = (NARROWS, WIDENS)
 
-Lemma = Rewrite | Bounds | Law | TypeLaw
+Lemma = Rewrite | ResultBounds | Law | TypeLaw
 LEMMAS: tuple[Lemma, ...] = (*REWRITES, *BOUNDS, *LAWS, *TYPE_LAWS)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.certificates.lemmas import Bounds, Law, Lemma, Rewrite, TypeLaw
+from vdla.compiler.certificates.lemmas import Law, Lemma, ResultBounds, Rewrite, TypeLaw
 from vdla.compiler.ir import COMPARE_OPS, OPERATORS
 from vdla.verification.lemmas.statements import BoundedValue, IntegerType, claims, operand_count
 
@@ -111,7 +111,7 @@ def holds_exhaustively(lemma: Lemma) -> bool:
     return all(_holds(lemma, dtype) for dtype in SMALL)
 
 
-def _holds(lemma: Rewrite | Bounds | Law, dtype: IntegerType) -> bool:
+def _holds(lemma: Rewrite | ResultBounds | Law, dtype: IntegerType) -> bool:
     k = IntegerAlgebra(dtype)
     return all(
         np.all(~np.asarray(claim.needs) | claim.conclusion)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vdla.compiler.certificates.lemmas import LEMMAS, Bounds, Law, Lemma, Rewrite, Term, TypeLaw
+from vdla.compiler.certificates.lemmas import LEMMAS, Law, Lemma, ResultBounds, Rewrite, Term, TypeLaw
 from vdla.verification.lemmas.statements import BoundedValue
 
 _OPS = ("add", "sub", "mul", "min", "max", "and", "or", "xor", "shl", "shr", "floordiv", "mod")
@@ -42,7 +42,7 @@ def _faults(lemma: Lemma) -> Iterator[tuple[str, Lemma]]:
         case Law():
             combined = _RING if lemma.exact else (*_OPS, *_COMPARE[:4]) if "eq" in lemma.ops else _OPS
             yield from (("another operation", replace(lemma, ops=frozenset({op}))) for op in combined)
-        case Bounds():
+        case ResultBounds():
             yield from _bounds(lemma)
         case Rewrite():
             yield from _rewritings(lemma)
@@ -52,7 +52,7 @@ def _faults(lemma: Lemma) -> Iterator[tuple[str, Lemma]]:
         yield "a range widened", replace(lemma, needs=(*rest, _narrower(lemma.needs[place])))
 
 
-def _bounds(lemma: Bounds) -> Iterator[tuple[str, Lemma]]:
+def _bounds(lemma: ResultBounds) -> Iterator[tuple[str, Lemma]]:
     for op in _RING if lemma.exact else () if lemma.op == "select" else _OPS:
         if op != lemma.op:
             yield "another operation", replace(lemma, op=op)

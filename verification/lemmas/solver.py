@@ -15,7 +15,7 @@ from typing import Any
 import bitwuzla
 from bitwuzla import Kind
 
-from vdla.compiler.certificates.lemmas import Bounds, Law, Lemma, Rewrite, TypeLaw
+from vdla.compiler.certificates.lemmas import Law, Lemma, ResultBounds, Rewrite, TypeLaw
 from vdla.compiler.ir import COMPARE_OPS
 from vdla.verification.lemmas.statements import BoundedValue, IntegerType, claims, operand_count
 
@@ -245,7 +245,7 @@ def proven(lemma: Lemma, dtype: IntegerType) -> bool:
     return all(_unsatisfiable(k, formula) for k, formula in _violations(lemma, dtype))
 
 
-def _violations(lemma: Rewrite | Bounds | Law, dtype: IntegerType) -> Iterator[tuple[SolverAlgebra, list[Truth]]]:
+def _violations(lemma: Rewrite | ResultBounds | Law, dtype: IntegerType) -> Iterator[tuple[SolverAlgebra, list[Truth]]]:
     """Conditions under which the claims of a lemma are wrong, each with its algebra."""
     for right in _rights(lemma, dtype):
         k = SolverAlgebra(dtype)
@@ -260,7 +260,7 @@ def _violations(lemma: Rewrite | Bounds | Law, dtype: IntegerType) -> Iterator[t
             yield k, [*others, *inside, claim.needs, ~claim.conclusion]
 
 
-def _rights(lemma: Rewrite | Bounds | Law, dtype: IntegerType) -> list[int | tuple[int, ...]]:
+def _rights(lemma: Rewrite | ResultBounds | Law, dtype: IntegerType) -> list[int | tuple[int, ...]]:
     """The numbers on the right that are decided alone, and those that the rest excludes."""
     bits = dtype.width - dtype.signed
     if isinstance(lemma, Law) and "shr" in lemma.ops:

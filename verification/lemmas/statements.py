@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from vdla.compiler.certificates.lemmas import Bounds, Law, Rewrite
+from vdla.compiler.certificates.lemmas import Law, ResultBounds, Rewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +57,12 @@ class Claim:
     conclusion: Any
 
 
-def operand_count(lemma: Rewrite | Bounds | Law) -> int:
+def operand_count(lemma: Rewrite | ResultBounds | Law) -> int:
     """How many operands the claim of a lemma is about."""
     return lemma.operands if isinstance(lemma, Rewrite) else 3 if isinstance(lemma, Law) else 2
 
 
-def claims(lemma: Rewrite | Bounds | Law, k: Any, operands: Sequence[BoundedValue]) -> list[Claim]:  # noqa: ANN401  an algebra
+def claims(lemma: Rewrite | ResultBounds | Law, k: Any, operands: Sequence[BoundedValue]) -> list[Claim]:  # noqa: ANN401  an algebra
     """The claims of a lemma about operands."""
     needs = k.both([need(k, *operands) for need in lemma.needs])
     match lemma:
@@ -75,7 +75,7 @@ def claims(lemma: Rewrite | Bounds | Law, k: Any, operands: Sequence[BoundedValu
     return [Claim(needs, k.within(low, result, high)) for result in _results(lemma, k, operands)]
 
 
-def _results(lemma: Bounds, k: Any, operands: Sequence[BoundedValue]) -> list[Any]:  # noqa: ANN401  an algebra
+def _results(lemma: ResultBounds, k: Any, operands: Sequence[BoundedValue]) -> list[Any]:  # noqa: ANN401  an algebra
     """What must be within bounds: a selection may be either operand."""
     x, y = operands
     if lemma.op == "select":
