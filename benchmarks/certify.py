@@ -5,12 +5,14 @@
 those that are not; `layers` are those of networks. `planted` are verified programs with a fault of
 one of many kinds; `accepted` are certified although a simulation of random data differs, and must
 be 0. `hidden` are refused although one simulation of random data agrees; `hidden_always` although
-all do. `networks` are programs of networks, small ones, that are certified against the integer
-operators of their graphs, `networks_refused` those that are not; `network_cost` is the CPU time of
-certifying the whole networks of NETWORKS_OF_COST over that of compiling them. `equivalent` are
-programs with other mappings, tiles and threads, of which `equivalent_refused` are not certified.
-`cost` is the CPU time of certifying over that of compiling and verifying, for the layers of
-ResNet-18.
+all do; `suite_planted` and so on are those in larger programs. `networks` are programs of networks,
+small ones, that are certified against the integer operators of their graphs, `networks_refused`
+those that are not; `network_cost` is the CPU time of certifying the whole networks of
+NETWORKS_OF_COST over that of compiling them. `equivalent` are programs with other mappings, tiles
+and threads, of which `equivalent_refused` are not certified. `cost` is the CPU time of certifying
+over that of compiling and verifying, for the layers of ResNet-18. `lemmas` are proven;
+`wrong_lemmas` counts those with a planted fault that are proven although small integers contradict
+them, and must be 0.
 """
 
 from __future__ import annotations
@@ -19,18 +21,26 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from vdla.benchmarks.certify_faults import KINDS, planted_faults
+from vdla.benchmarks.certify_faults import KINDS, ProgramFault, planted_faults
+from vdla.benchmarks.certify_schedule_faults import (
+    OPTION_KIND,
+    SCHEDULE_KINDS,
+    planted_schedule_faults,
+    wrong_options,
+)
 from vdla.benchmarks.harness import BenchmarkResult, Row, Section, host_receipt, joined, subjects_of
 from vdla.benchmarks.map import KINDS_OF_OPERATORS, PRESETS, random_definition
 from vdla.benchmarks.mapped_layers import mapped_layers
 from vdla.compiler import templates
 from vdla.compiler.certificates.certify import certify
 from vdla.compiler.certificates.graph_run import run_graph
+from vdla.compiler.certificates.lemmas import LEMMAS
 from vdla.compiler.certificates.network_certificate import region_programs
 from vdla.compiler.certificates.region_certificate import RegionProgram, certify_region
 from vdla.compiler.certificates.symbols import CertificateError, numbers
@@ -53,14 +63,20 @@ from vdla.runtime.network.quantise import quantise
 from vdla.simulator.simulate import simulate
 from vdla.simulator.verify import verify
 from vdla.support.progress import Progress, numbered, silent
+from vdla.verification.lemmas.exhaustion import holds_exhaustively
+from vdla.verification.lemmas.faults import planted_lemma_faults
 from vdla.verification.programs import suite
 from vdla.verification.programs.random_data import random_arrays
 
 MACHINES = ("tiny", "int4", "batch4")
-FAULTS = 2
-"""Faults of each kind, of each program."""
+FAULTS = 8
+"""Faults of each kind, of each small program."""
+SUITE_FAULTS = 1
+"""Faults of each kind, of each program of the suite."""
+SCHEDULE_FAULTS = 4
+"""Faults of each kind, of each schedule."""
 SIMULATIONS = 4
-TILINGS = 8
+TILINGS = 12
 """Tilings of each mapping."""
 MAPPINGS = 4
 NETWORKS_OF_COST = ("resnet18", "mobilenet_v2", "vit_small")
@@ -78,8 +94,10 @@ def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()
         "network_cost": network_cost,
         "network_planted": planted_in_networks,
         "planted": planted,
+        "suite": planted_in_suite,
         "equivalent": equivalent,
         "cost": cost,
+        "lemmas": wrong_lemmas,
     }
     section = joined([parts[name](progress, seed) for name in subjects_of("certify", "part", subjects, parts)])
     command = " ".join(["vdla bench certify", *subjects, f"--seed {seed} --json -"])
@@ -247,20 +265,62 @@ def rewritings(kind: str, config: Config, rng: Generator) -> Iterator[Any]:
 
 
 def planted(progress: Progress, seed: int) -> Section:
-    """Faults of every kind in the programs of every template."""
-    operators = [*suite.operators(), *(one for name in MACHINES for one in small_operators(Config.preset(name)))]
-    step = numbered(progress, len(operators))
-    counts: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
-    for number, operator in enumerate(operators):
+    """Faults of every kind in small programs, schedules and options of every template."""
+    small = [one for name in MACHINES for one in small_operators(Config.preset(name))]
+    step = numbered(progress, 2 * len(small) + len(MACHINES))
+    judged_faults = _JudgedFaults(seed)
+    for number, operator in enumerate(small):
         step(f"{operator.name} on {operator.config.name}")
-        rng = default_rng([seed, number])
+        judged_faults.plant(operator, FAULTS, default_rng([seed, number]))
+    for number, operator in enumerate(small):
+        step(f"schedules of {operator.name} on {operator.config.name}")
+        for kind in SCHEDULE_KINDS:
+            for fault in planted_schedule_faults(operator, kind, SCHEDULE_FAULTS, default_rng([seed, number])):
+                judged_faults.judge(operator, fault)
+    for machine in MACHINES:
+        step(f"options on {machine}")
+        for operator, fault in wrong_options(Config.preset(machine)):
+            judged_faults.judge(operator, fault)
+    rows = judged_faults.rows()
+    return Section({**judged_faults.total(), "kinds": sum(row["planted"] > 0 for row in rows)}, rows)
+
+
+def planted_in_suite(progress: Progress, seed: int) -> Section:
+    """Faults of every kind in the programs of the suite."""
+    operators = suite.operators()
+    step = numbered(progress, len(operators))
+    judged_faults = _JudgedFaults(seed)
+    for number, operator in enumerate(operators):
+        step(operator.name)
+        judged_faults.plant(operator, SUITE_FAULTS, default_rng([seed, number]))
+    return Section({f"suite_{name}": count for name, count in judged_faults.total().items()})
+
+
+class _JudgedFaults:
+    """Counts of faults by kind and by what certificates and simulations say of them."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._counts: dict[str, Counter[str]] = {kind: Counter() for kind in (*KINDS, *SCHEDULE_KINDS, OPTION_KIND)}
+
+    def plant(self, operator: Operator, count: int, rng: Generator) -> None:
+        """Plant and judge at most `count` faults of each kind in a program."""
         for kind in KINDS:
-            for fault in planted_faults(operator.program, kind, FAULTS, rng):
-                if verify(fault.program).ok:
-                    counts[kind][judged(operator, fault.program, seed)] += 1
-    rows = [{"kind": kind, **_figures(count)} for kind, count in counts.items()]
-    total = _figures(sum(counts.values(), Counter()))
-    return Section({**total, "kinds": sum(row["planted"] > 0 for row in rows)}, rows)
+            for fault in planted_faults(operator.program, kind, count, rng):
+                self.judge(operator, fault)
+
+    def judge(self, operator: Operator, fault: ProgramFault) -> None:
+        """Judge a fault, unless the verifier refuses the program."""
+        if verify(fault.program).ok:
+            self._counts[fault.kind][judged(operator, fault.program, self._seed)] += 1
+
+    def rows(self) -> list[Row]:
+        """The figures of each kind."""
+        return [{"kind": kind, **_figures(count)} for kind, count in self._counts.items()]
+
+    def total(self) -> Row:
+        """The figures of all kinds."""
+        return _figures(sum(self._counts.values(), Counter()))
 
 
 def planted_in_networks(progress: Progress, seed: int) -> Section:
@@ -354,3 +414,32 @@ def cost(progress: Progress, seed: int) -> Section:
         rows.append({"layer": layer.name, "compile_s": compiled - start, "certify_s": seconds})
     ratio = sum(row["certify_s"] for row in rows) / sum(row["compile_s"] for row in rows)
     return Section({"cost": round(ratio, 2)}, rows)
+
+
+# --- lemmas ---------------------------------------------------------------------------------------
+
+
+def wrong_lemmas(progress: Progress, seed: int) -> Section:
+    """Lemmas, and lemmas with planted faults, by their proofs and by trying small integers."""
+    missing = [name for name in ("bitwuzla", "cvc5") if find_spec(name) is None]
+    if missing:
+        return Section({}, (), {"lemmas": f"not decided without {' and '.join(missing)}"})
+    from vdla.verification.lemmas.proof import proof_holds
+
+    faults = list(planted_lemma_faults())
+    step = numbered(progress, len(LEMMAS) + len(faults))
+    proven = 0
+    for lemma in LEMMAS:
+        step(lemma.name)
+        proven += proof_holds(lemma)
+    counts: dict[str, Counter[str]] = {fault.kind: Counter() for fault in faults}
+    for fault in faults:
+        step(fault.lemma.name)
+        true, accepted = holds_exhaustively(fault.lemma), proof_holds(fault.lemma)
+        counts[fault.kind]["true" if true else "wrong" if accepted else "refused"] += 1
+    total = sum(counts.values(), Counter())
+    figures = {"lemmas": proven, "lemmas_unproven": len(LEMMAS) - proven}
+    wrong = {"lemma_faults": total["refused"] + total["wrong"], "wrong_lemmas": total["wrong"]}
+    names = ("refused", "wrong", "true")
+    rows = [{"kind": kind, **{name: count[name] for name in names}} for kind, count in counts.items()]
+    return Section({**figures, **wrong, "true_lemma_faults": total["true"]}, rows)

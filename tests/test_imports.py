@@ -257,6 +257,7 @@ ROOMS: dict[str, str] = {
         "compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map compiler.target "
         "compiler.operators.definitions compiler.graph compiler.graph.operators compiler.graph.accelerator"
     ),
+    "verification.lemmas": "compiler.ir compiler.certificates",
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
@@ -269,7 +270,7 @@ ROOMS: dict[str, str] = {
         "runtime.studies runtime.checks boards runtime.remote"
     ),
     "benchmarks": (
-        "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.target "
+        "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.ir compiler.target "
         "compiler.interpret compiler.te compiler.schedule compiler.extensions compiler.codegen.llvm "
         "compiler.operators.vdla compiler.map compiler.operators compiler.operators.definitions "
         "compiler.operators.cpu compiler.graph compiler.templates compiler.graph.operators compiler.tune "
@@ -278,7 +279,8 @@ ROOMS: dict[str, str] = {
         "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
         "verification.zoo verification.adversary verification.fuzz verification.tflite_models verification.hostile "
         "verification.grids runtime.diagnosis verification.programs verification.coverage "
-        "verification.generated_tests verification.rtl_mutants benchmarks.harness compiler.certificates commands"
+        "verification.generated_tests verification.rtl_mutants verification.lemmas benchmarks.harness "
+        "compiler.certificates commands compiler.codegen.vdla"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice, product
 from typing import overload
 
 import numpy as np
@@ -21,7 +22,16 @@ from vdla.compiler import ir, te
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.network_certificate import CertifiableNetwork, NetworkCertificate, certify_network
 from vdla.compiler.certificates.program_run import run_program
-from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, CertificateError, Symbols, numbers, unknowns
+from vdla.compiler.certificates.sum_bounds import SumBounds
+from vdla.compiler.certificates.symbols import (
+    OPAQUE,
+    SYMBOL,
+    CertificateError,
+    Symbols,
+    numbers,
+    type_bounds,
+    unknowns,
+)
 from vdla.compiler.map import MappedOperator, gather
 from vdla.compiler.operators.vdla.operator import Operator
 from vdla.compiler.te import Stage
@@ -29,6 +39,7 @@ from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import Program
 
 _Inputs = Mapping[str, Symbols]
+_MOST_CORNERS = 16  # of the box of all inputs
 _MOST_BISECTIONS = 64  # runs of both sides, to find what a difference depends on
 
 
@@ -56,11 +67,32 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class Overflow:
+    """Sums of a type that leave it for some inputs, where the expression wraps them.
+
+    `low` and `high` bound them. `example` are inputs all of whose elements have one value, for
+    which a sum reaches `reached`; it is empty if no such inputs leave the type.
+    """
+
+    dtype: str
+    low: int
+    high: int
+    example: Mapping[str, int]
+    reached: int
+
+    def __str__(self) -> str:
+        known = f"sums of {self.dtype} may reach {self.low:,} to {self.high:,}, which wrap"
+        values = ", ".join(f"{name} = {value}" for name, value in self.example.items())
+        return f"{known}, such as {self.reached:,} for {values}" if self.example else known
+
+
+@dataclass(frozen=True, slots=True)
 class Certificate:
     """The comparison of a program with an expression: `results` elements, `differing` of them.
 
     `program` is the hash of the program, `expression` one of the expression's text. It holds if
-    nothing differs.
+    nothing differs. `sums` are the least and the greatest value of the expression's sums by their
+    type, for all inputs; `overflows` are those that may leave it.
     """
 
     name: str
@@ -70,6 +102,8 @@ class Certificate:
     results: int
     differing: int
     difference: Difference | None = None
+    sums: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    overflows: tuple[Overflow, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -83,10 +117,11 @@ class Certificate:
 
     def __str__(self) -> str:
         if self.holds:
-            return (
+            proven = (
                 f"certify {self.name}: program {self.program} computes expression {self.expression} for all inputs; "
                 f"{self.results:,} results, prime 2^61 - 1, seed {self.seed}"
             )
+            return "; ".join([proven, *map(str, self.overflows)])
         shown = f"certify {self.name}: {self.differing:,} of {self.results:,} results differ"
         return shown if self.difference is None else f"{shown}; {self.difference}"
 
@@ -148,6 +183,8 @@ def certify(
         results=differs.size,
         differing=int(differs.sum()),
         difference=first,
+        sums=dict(sides.sums.of_types),
+        overflows=tuple(_overflows(sides)),
     )
 
 
@@ -158,6 +195,7 @@ class _Sides:
         result = _wanted(mapped) if expression is None else expression
         _require_result(result, mapped)
         self.program = program
+        self.sums = SumBounds()
         self.packing = mapped.packing
         self.unpacking = mapped.unpacking
         self.plain = te.create_function(_placeholders(result), [result], mapped.name)
@@ -177,9 +215,12 @@ class _Sides:
 
     def of_expression(self, inputs: _Inputs) -> Symbols:
         """The plain result of the expression."""
-        names = self.plain.params[: -len(ir.output_names(self.plain))]
-        outputs = evaluate(self.plain, {name: inputs[name] for name in names})
+        outputs = evaluate(self.plain, {name: inputs[name] for name in self.plain_inputs()}, self.sums)
         return next(iter(outputs.values()))
+
+    def plain_inputs(self) -> tuple[str, ...]:
+        """The names of the inputs of the expression."""
+        return self.plain.params[: -len(ir.output_names(self.plain))]
 
     def differs(self, inputs: _Inputs) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
         """Where the results of both sides are different symbols."""
@@ -248,6 +289,35 @@ def _source(tensor: te.Tensor) -> te.Tensor:
 def _gathered(tensor: te.Tensor, array: Symbols) -> Symbols:
     packed = gather(tensor, array.view(OPAQUE), lambda value: numbers(value).view(OPAQUE))
     return packed.view(SYMBOL)
+
+
+# --- sums that wrap -------------------------------------------------------------------------------
+
+
+def _overflows(sides: _Sides) -> Iterator[Overflow]:
+    """The types that sums of the expression may leave."""
+    for dtype, (low, high) in sides.sums.of_types.items():
+        least, most = type_bounds(dtype)
+        if low < least or high > most:
+            yield Overflow(dtype, low, high, *_example(sides, dtype))
+
+
+def _example(sides: _Sides, dtype: str) -> tuple[dict[str, int], int]:
+    """Inputs at the ends of their types for which a sum leaves its type furthest, and that sum."""
+    least, most = type_bounds(dtype)
+    example: dict[str, int] = {}
+    reached = 0
+    for ends in islice(product((0, 1), repeat=len(sides.plain_inputs())), _MOST_CORNERS):
+        tensors = {name: sides.sources[name] for name in sides.plain_inputs()}
+        values = {name: type_bounds(one.dtype)[end] for (name, one), end in zip(tensors.items(), ends, strict=True)}
+        sums = SumBounds()
+        numbered = {name: np.broadcast_to(numbers(values[name]), one.shape) for name, one in tensors.items()}
+        evaluate(sides.plain, numbered, sums)
+        outside = [bound for bound in sums.of_types[dtype] if not least <= bound <= most]
+        furthest = max(outside, key=abs, default=0)
+        if abs(furthest) > abs(reached):
+            example, reached = values, furthest
+    return example, reached
 
 
 # --- what differs ---------------------------------------------------------------------------------

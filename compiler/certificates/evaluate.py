@@ -12,20 +12,18 @@ import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.arith import exact_function, function_ranges
+from vdla.compiler.certificates.operations import binary, called, cast, combined_along, select
 from vdla.compiler.certificates.products import sums_of_products
+from vdla.compiler.certificates.sum_bounds import SumBounds
 from vdla.compiler.certificates.symbols import (
     SYMBOL,
     CertificateError,
     Symbols,
-    binary,
-    called,
-    cast,
     chosen,
-    combined_along,
     gathered,
     known,
     numbers,
-    select,
+    settled,
 )
 from vdla.compiler.interpret.batched import BatchedNest, batched_nest, reduction_term, run_batched
 from vdla.compiler.interpret.memory import EVERYWHERE, InterpreterMemory, Mask, Points
@@ -36,15 +34,32 @@ _MOST_ELEMENTS = 1 << 23  # of a factor in a sum of products
 
 
 class SymbolicMemory(InterpreterMemory):
-    """Buffers of symbols."""
+    """Buffers of symbols; `sums` are the bounds of all reductions."""
+
+    sums: SumBounds
+    _shared: tuple[Points, dict[int, Symbols]] | None = None
 
     @staticmethod
     def stored(dtype: str) -> np.dtype[Any]:
         """Symbols of every type."""
         return SYMBOL
 
+    def store_all(self, stores: tuple[ir.Store, ...], at: Points) -> None:
+        """Stores simultaneously; what values have in common is evaluated once."""
+        self._shared = at, {}
+        super().store_all(stores, at)
+        self._shared = None
+
     def value(self, expr: ir.Expr, at: Points) -> Symbols:
         """The value of `expr`, which broadcasts with the points; arbitrary at inactive points."""
+        if self._shared is None or at is not self._shared[0]:
+            return self._evaluated(expr, at)
+        values = self._shared[1]
+        if id(expr) not in values:
+            values[id(expr)] = self._evaluated(expr, at)
+        return values[id(expr)]
+
+    def _evaluated(self, expr: ir.Expr, at: Points) -> Symbols:
         match expr:
             case ir.Var(name=name):
                 return numbers(at.values[name])
@@ -55,7 +70,7 @@ class SymbolicMemory(InterpreterMemory):
             case ir.Cast(dtype=dtype, value=inner):
                 return cast(self.value(inner, at), self._dtype(inner), dtype)
             case ir.Select(cond=cond, a=a, b=b):
-                return self._chosen(self.value(cond, at), a, b, at)
+                return self._chosen(cond, a, b, at)
             case ir.Load(buffer=buffer, indices=indices):
                 return self._load(buffer, tuple(self.places(indices, at)), at)
             case ir.Call(name=name, args=args, dtype=dtype):
@@ -71,10 +86,11 @@ class SymbolicMemory(InterpreterMemory):
     def _dtype(self, expr: ir.Expr) -> str:
         return ir.dtype_of(expr, self.buffers)
 
-    def _chosen(self, cond: Symbols, a: ir.Expr, b: ir.Expr, at: Points) -> Symbols:
+    def _chosen(self, condition: ir.Expr, a: ir.Expr, b: ir.Expr, at: Points) -> Symbols:
         """`a` or `b`; where indices decide, only the selected one is evaluated."""
+        cond, compared = self._compared(condition, at)
         if not known(cond).all():
-            return select(cond, self.value(a, at), self.value(b, at), self._dtype(a))
+            return select(cond, self.value(a, at), self.value(b, at), self._dtype(a), compared)
         holds = np.asarray(cond["low"] == 1)
         then, otherwise = at.only(holds), at.only(~holds)
         if not otherwise.mask.any():
@@ -82,6 +98,14 @@ class SymbolicMemory(InterpreterMemory):
         if not then.mask.any():
             return self.value(b, at)
         return chosen(holds, self.value(a, then), self.value(b, otherwise))
+
+    def _compared(self, condition: ir.Expr, at: Points) -> tuple[Symbols, tuple[str, Symbols, Symbols] | None]:
+        """A condition, and if it is a comparison of integers, which one of what."""
+        if not isinstance(condition, ir.Binary) or condition.op not in ir.COMPARE_OPS:
+            return self.value(condition, at), None
+        dtype = self._dtype(condition.a)
+        a, b = (settled(self.value(operand, at), dtype) for operand in (condition.a, condition.b))
+        return binary(condition.op, a, b, dtype), (condition.op, a, b)
 
     def index(self, expr: ir.Expr, at: Points) -> Any:  # noqa: ANN401  an int or an array of ints
         """An index or a condition, which must not depend on inputs."""
@@ -94,7 +118,8 @@ class SymbolicMemory(InterpreterMemory):
         """The values of a term at points of a shape, combined over the dimensions `along`."""
         if op == "add" and isinstance(term, ir.Binary) and term.op == "mul" and at.mask is EVERYWHERE:
             factors = [self.value(factor, at) for factor in (term.a, term.b)]
-            products = _contracted(factors[0], factors[1], shape, len(along), dtype)
+            with self.sums.observing():
+                products = _contracted(factors[0], factors[1], shape, len(along), dtype)
             if products is not None:
                 return products
         return super().total(op, term, at, shape, along, dtype)
@@ -104,11 +129,15 @@ class SymbolicMemory(InterpreterMemory):
         if not mask.all():
             identity = 0 if op == "add" else limits(dtype)[op == "min"]
             terms = chosen(mask, terms, numbers(identity))
-        return combined_along(op, terms, along, dtype)
+        with self.sums.observing():
+            return combined_along(op, terms, along, dtype)
 
     def combined(self, op: str, old: Symbols, total: Symbols, dtype: str) -> Symbols:
         """An element and a combination of terms, combined."""
-        return binary(op, old, total, dtype)
+        if (known(old) & (old["low"] == 0)).all():  # the start of a sum, which has its bounds
+            return binary(op, old, total, dtype)
+        with self.sums.observing():
+            return binary(op, old, total, dtype)
 
 
 class _SymbolicClosures(ClosureCompiler):
@@ -188,14 +217,17 @@ def _number(value: Symbols, where: str) -> Any:  # noqa: ANN401  an array of int
     return value["low"]
 
 
-def evaluate(fn: ir.Function, arrays: Mapping[str, Symbols]) -> dict[str, Symbols]:
+def evaluate(fn: ir.Function, arrays: Mapping[str, Symbols], sums: SumBounds | None = None) -> dict[str, Symbols]:
     """The outputs of a function of integers on symbols, both by parameter name.
+
+    The bounds of its reductions, before they wrap, are included in `sums`.
 
     Raises:
         InterpretError: an access out of bounds or of an element that is not written.
         CertificateError: a type without symbols, or an index that depends on inputs.
     """
     memory = SymbolicMemory(fn.buffers, function_ranges(fn, axes=True))
+    memory.sums = SumBounds() if sums is None else sums
     for name, array in arrays.items():
         memory.fill(name, np.ascontiguousarray(array))
     with np.errstate(all="ignore"):

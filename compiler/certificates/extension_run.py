@@ -15,8 +15,9 @@ import numpy as np
 from vdla.compiler import ir
 from vdla.compiler.certificates.compute_steps import ComputeSteps
 from vdla.compiler.certificates.evaluate import evaluate
+from vdla.compiler.certificates.operations import binary
 from vdla.compiler.certificates.pending import PendingProducts
-from vdla.compiler.certificates.symbols import CertificateError, Symbols, binary, gathered, numbers, unknowns
+from vdla.compiler.certificates.symbols import CertificateError, Symbols, gathered, numbers, unknowns
 from vdla.compiler.extensions.behaviour import reducer_of
 from vdla.compiler.extensions.extension import Extension
 from vdla.compiler.extensions.load import extension_of, unit_with_stage

@@ -118,3 +118,33 @@ def hashed(key: int, *arguments: Any) -> Elements:  # noqa: ANN401  arrays that 
         for argument in arguments:
             state = _mixed(state * np.uint64(0x9E3779B97F4A7C15) + np.asarray(argument, np.uint64))
     return _reduced(np.asarray(state))
+
+
+def moved(key: int, x: Elements, steps: Elements) -> Elements:
+    """Elements moved by steps along orbits without structure: by m and then by n is by m + n.
+
+    The elements are mixed, a random number for each step is added modulo 2^61, and the mixing is
+    undone.
+    """
+    with np.errstate(over="ignore"):
+        step = _mixed(np.asarray(key, np.uint64))
+        mixed = (_mixed_short(np.asarray(x)) + step * steps) & _P
+        return _reduced(_unmixed_short(mixed))
+
+
+_FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_INVERSES = tuple(np.uint64(pow(factor, -1, 1 << 61)) for factor in _FACTORS)
+
+
+def _mixed_short(x: Elements) -> Elements:
+    """A bijection of the numbers of 61 bits."""
+    for factor in _FACTORS:
+        x = ((x ^ (x >> _HALF)) * np.uint64(factor)) & _P
+    return x ^ (x >> _HALF)
+
+
+def _unmixed_short(x: Elements) -> Elements:
+    """The inverse of `_mixed_short`; a shift by half of the bits undoes itself."""
+    for inverse in reversed(_INVERSES):
+        x = ((x ^ (x >> _HALF)) * inverse) & _P
+    return x ^ (x >> _HALF)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from vdla.compiler.certificates.symbols import Symbols, binary, cast, hashed_unknowns, numbers, summed, with_low_half
+from vdla.compiler.certificates.operations import binary, cast, summed
+from vdla.compiler.certificates.symbols import Symbols, hashed_unknowns, numbers, with_low_half
 from vdla.compiler.graph import Node
 
 _UNIT = 127

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vdla.compiler.certificates.operations import binary, cast, summed
 from vdla.compiler.certificates.products import sums_of_products
-from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, Symbols, binary, cast, gathered, numbers, summed
+from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, Symbols, gathered, numbers
 from vdla.hardware.config import Config
 
 _Ints = npt.NDArray[np.int64]

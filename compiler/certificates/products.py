@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler.certificates import field
-from vdla.compiler.certificates.symbols import SymbolForm, Symbols, fitted, ring_bounds, type_bounds
+from vdla.compiler.certificates.operations import fitted, ring_bounds
+from vdla.compiler.certificates.symbols import LARGE, SymbolForm, Symbols, elements_of, type_bounds
 
 _Bounds = npt.NDArray[np.float64]
 _MOST_PAIRS = 4  # of bounds, of the operand with fewer of them
@@ -23,7 +24,8 @@ _EXACT = 1 << 53  # integers of smaller magnitude are floats
 def sums_of_products(a: Symbols, b: Symbols, dtype: str) -> Symbols | None:
     """Symbols `[..., M, K]` and `[..., K, N]` of a type multiplied as matrices.
 
-    None where a term may leave the type, or where both operands have many different bounds.
+    None where a term may leave the type, where both operands have many different bounds, or where
+    coefficients may be large.
     """
     if (a["form"] == SymbolForm.POLYNOMIAL).any() or (b["form"] == SymbolForm.POLYNOMIAL).any() or not a.shape[-1]:
         return None
@@ -35,8 +37,12 @@ def sums_of_products(a: Symbols, b: Symbols, dtype: str) -> Symbols | None:
     bounds = _bounds_of_sums(a, b)
     if bounds is None:
         return None
+    norm = float(a["norm"].max()) * float(b["norm"].max()) * a.shape[-1]
+    if norm >= LARGE:
+        return None
+    a, b = elements_of(a), elements_of(b)
     value = field.matmul(np.ascontiguousarray(a["value"]), np.ascontiguousarray(b["value"]))
-    return fitted(value, *bounds, np.zeros(value.shape, np.bool_), dtype)
+    return fitted(value, *bounds, np.zeros(value.shape, np.bool_), norm, dtype)
 
 
 def _bounds_of_sums(a: Symbols, b: Symbols) -> tuple[_Bounds, _Bounds] | None:

@@ -9,7 +9,6 @@ instruction that use different sums run at once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -19,20 +18,19 @@ from vdla.compiler import ir, te
 from vdla.compiler.certificates.compute_steps import ComputeSteps, KnownSteps
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.extension_run import ExtensionRun
-from vdla.compiler.certificates.pending import KeptEntries, PendingProducts, alike
+from vdla.compiler.certificates.operations import binary, cast
+from vdla.compiler.certificates.pending import KeptEntries, PendingProducts
+from vdla.compiler.certificates.pending_results import PendingResults, write
 from vdla.compiler.certificates.symbols import (
     OPAQUE,
     SYMBOL,
     CertificateError,
     Symbols,
-    binary,
-    cast,
     chosen,
     gathered,
     numbers,
     unknowns,
 )
-from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
 from vdla.compiler.extensions import base
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, EXTENSION, Emit, Opcode, Operand, Source, StagedEmit, VectorOp, decode_uops
@@ -45,16 +43,6 @@ _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class _Emitted:
-    """Sums with the scales and the bounds of their requantisation, and the entries for results."""
-
-    bounds: tuple[int, int, int]
-    sums: Symbols
-    scales: Symbols
-    out: _Ints
-
-
 class SymbolicRun:
     """The buffers and the DRAM of a program, as symbols; DRAM is a flat array by tensor.
 
@@ -64,21 +52,25 @@ class SymbolicRun:
     def __init__(self, program: Program, inputs: Mapping[str, Symbols]) -> None:
         config = self.config = program.config
         self.program = program
-        self.dram = {tensor.name: _content(tensor, inputs.get(tensor.name)) for tensor in program.tensors}
+        stored = set(program.tensor_of[program.columns[:, COL["opcode"]] == Opcode.STORE].tolist())
+        self.dram = {
+            tensor.name: _content(tensor, inputs.get(tensor.name), stored=index in stored)
+            for index, tensor in enumerate(program.tensors)
+        }
         lanes = config.batch * config.block_out
         inp = _earlier("inp", (config.inp_depth, config.batch, config.block_in), config.inp_dtype)
         wgt = _earlier("wgt", (config.wgt_depth, config.block_out, config.block_in), config.wgt_dtype)
         self.inp, self.wgt = KeptEntries(inp), KeptEntries(wgt)
         self.scl = _earlier("scl", (config.scl_depth, config.block_out), "int64")
         self.acc = _earlier("acc", (config.acc_depth, lanes), "int32")
-        self.out = _earlier("out", (config.out_depth, lanes), config.out_dtype)
+        out = _earlier("out", (config.out_depth, lanes), config.out_dtype)
+        self.results = PendingResults(out, config.out_dtype, config.batch, self.dram)
         self.raw = _earlier("raw", (config.out_slots, lanes), "int32")
         self.products = PendingProducts(config, self.inp, self.wgt, self.acc)
         self.extensions = ExtensionRun(config, self.products, self.acc)
         self.is_raw = np.zeros(config.out_depth, np.bool_)
         self.uops = np.zeros((config.uop_depth, 5), np.int64)
         self.steps = KnownSteps(self.uops)
-        self.emitted: list[_Emitted] = []
 
     def run(self) -> Mapping[str, Symbols]:
         """Run all instructions; the outputs by name, in their packed shapes."""
@@ -91,6 +83,7 @@ class SymbolicRun:
             except (IndexError, ValueError):  # of NumPy; nothing else is out of its range
                 rule = "program must stay in its buffers and tensors, as vdla verify shows"
                 raise CertificateError(f"certify: {rule}, got instruction {index} that does not") from None
+        self.results.flush()
         outputs = (tensor for tensor in self.program.tensors if tensor.role == "output")
         return {tensor.name: self.dram[tensor.name].reshape(tensor.shape) for tensor in outputs}
 
@@ -125,6 +118,7 @@ class SymbolicRun:
         padding = numbers(row["pad_value"]).view(OPAQUE)
         grid = np.broadcast_to(padding, (z, rows, columns, *target.shape[1:])).copy()
         if tensor is not None and y * x:
+            self.results.before_read(tensor.name)
             elements = gathered(self.dram[tensor.name], self._places(row, tensor, target[0].size, row["widen"]))
             inner = grid[:, row["y_before"] : row["y_before"] + y, row["x_before"] : row["x_before"] + x]
             inner[...] = elements.view(OPAQUE).reshape(inner.shape)
@@ -160,28 +154,18 @@ class SymbolicRun:
         return np.array([(u.acc, u.src, u.wgt, u.first, u.last) for u in decoded], np.int64)
 
     def _store(self, row: _Row, tensor: ProgramTensor) -> None:
-        self._requantise()
         count, first = row["z_size"] * row["y_size"] * row["x_size"], row["sram"]
         entries = slice(first, first + count)
-        bits, lanes = CONSTANT_BITS[tensor.dtype], self.out.shape[1]
+        bits, lanes = CONSTANT_BITS[tensor.dtype], self.raw.shape[1]
         if bits == self.config.out_bits and not self.is_raw[entries].any():
-            self._put(row, tensor, self.out[entries], lanes)
+            self.results.store(tensor.name, self._places(row, tensor, lanes, 0), entries)
             return
         share = 32 // self.config.out_bits  # entries that a slot takes
         if bits != 32 or first % share or row["x_size"] % share or not self.is_raw[entries].all():
             raise CertificateError(f"certify: results must be stored whole, got {bits} bits of entries {first} on")
         slots = self.raw[first // share : (first + count) // share]
-        self._put(row, tensor, slots, lanes // share)
-
-    def _put(self, row: _Row, tensor: ProgramTensor, entries: Symbols, elements: int) -> None:
-        places = self._places(row, tensor, elements, 0)
-        values, dram = entries.view(OPAQUE).reshape(places.shape), self.dram[tensor.name].view(OPAQUE)
-        begins = np.sort(places[..., 0], axis=None)
-        if (np.diff(begins) >= places.shape[2]).all():
-            dram[places] = values
-            return
-        for plane, line in np.ndindex(*places.shape[:2]):  # where rows overlap, the last one wins
-            dram[places[plane, line]] = values[plane, line]
+        self.results.flush()
+        write(self.dram[tensor.name], self._places(row, tensor, lanes // share, 0), slots)
 
     # --- compute
 
@@ -218,11 +202,11 @@ class SymbolicRun:
 
     def _stage(self, row: _Row) -> None:
         """Put the results of an instruction through the stage; its states are those behind it."""
-        self._requantise()
         steps = self.steps.of(row)
         entries = np.unique(steps.out[steps.ends])
         if len(entries):
-            self.out[entries] = self.extensions.staged(self.out[entries])
+            out = self.results.entries()
+            out[entries] = self.extensions.staged(out[entries])
 
     def _emit_ends(self, row: _Row, steps: ComputeSteps, some: _Ints, sums: Symbols) -> None:
         """Emit the sums of those iterations that end one."""
@@ -252,36 +236,17 @@ class SymbolicRun:
         return chosen(starts[:, None], started, continued)
 
     def _emit(self, row: _Row, sums: Symbols, scl: _Ints, out: _Ints) -> None:
-        """Emit sums; those that are requantised wait for others, until they are stored."""
-        bounds = (row["zero_point"], row["clip_lo"], row["clip_hi"])
-        if row["emit"] == Emit.RAW or (self.emitted and self.emitted[0].bounds != bounds):
-            self._requantise()
+        """Emit sums; those that are requantised wait for others."""
         if row["emit"] != Emit.RAW:
-            self.emitted.append(_Emitted(bounds, sums, gathered(self.scl, scl), out))
+            bounds = (row["zero_point"], row["clip_lo"], row["clip_hi"])
+            self.results.emit(bounds, sums, gathered(self.scl, scl), out)
+            self.is_raw[out] = False
             return
         share = 32 // self.config.out_bits
         self.raw[out] = sums
         for part in range(share):
             self.is_raw[out * share + part] = True
-
-    def _requantise(self) -> None:
-        """Requantise the sums that wait; they have the same bounds."""
-        if not self.emitted:
-            return
-        bounds = self.emitted[0].bounds
-        sums = np.concatenate([one.sums.view(OPAQUE) for one in self.emitted]).view(SYMBOL)
-        scales = np.concatenate([one.scales.view(OPAQUE) for one in self.emitted]).view(SYMBOL)
-        every = np.concatenate([one.out for one in self.emitted])[::-1]
-        out, last = np.unique(every, return_index=True)  # of an entry that is emitted twice, the last sums
-        last = len(every) - 1 - last
-        order, groups = alike(scales["value"][last])
-        for group in groups:
-            some = last[order[group]]
-            lanes = np.tile(scales[some[:1]].view(OPAQUE), (1, self.config.batch)).view(SYMBOL)
-            results = _requantised(gathered(sums, some), lanes, bounds, self.config.out_dtype)
-            self.out.view(OPAQUE)[out[order[group]]] = results.view(OPAQUE)
-        self.is_raw[out] = False
-        self.emitted.clear()
+            self.results.overwrite(out * share + part)
 
 
 def _until_ends(steps: ComputeSteps) -> Iterator[slice]:
@@ -298,8 +263,8 @@ def _earlier(what: str, shape: tuple[int, ...], dtype: str) -> Symbols:
     return unknowns(f"before the program: {what}", shape, dtype, 0)
 
 
-def _content(tensor: ProgramTensor, given: Symbols | None) -> Symbols:
-    """The flat elements of a tensor: its data, what is given, or unknown."""
+def _content(tensor: ProgramTensor, given: Symbols | None, *, stored: bool) -> Symbols:
+    """The flat elements of a tensor, a copy if some are `stored`: data, given, or unknown."""
     if tensor.data is not None and tensor.dtype != UOP:
         bits, data = CONSTANT_BITS[tensor.dtype], np.frombuffer(tensor.data, np.uint8)
         if bits < 8:
@@ -308,7 +273,7 @@ def _content(tensor: ProgramTensor, given: Symbols | None) -> Symbols:
     if given is None:
         unknown = np.zeros(0, SYMBOL) if tensor.dtype == UOP else _earlier(tensor.name, tensor.shape, tensor.dtype)
         return unknown.reshape(-1)
-    return given.reshape(-1).copy()
+    return given.reshape(-1).copy() if stored else given.reshape(-1)
 
 
 def _element_wise(op: VectorOp, a: Symbols, b: Symbols) -> Symbols:
@@ -320,18 +285,6 @@ def _combining(op: VectorOp, shape: tuple[int, int]) -> ir.Function:
     a, b = te.placeholder(shape, "int32", "a"), te.placeholder(shape, "int32", "b")
     result = te.compute(shape, lambda n, o: base.COMBINE[op](a[n, o], b[n, o]), "result")
     return te.create_function([a, b], [result], "combine")
-
-
-def _requantised(sums: Symbols, lanes: Symbols, bounds: tuple[int, int, int], dtype: str) -> Symbols:
-    return evaluate(_requantising(sums.shape, bounds, dtype), {"sums": sums, "lanes": lanes})["result"]
-
-
-@lru_cache(maxsize=256)
-def _requantising(shape: tuple[int, int], bounds: tuple[int, int, int], dtype: str) -> ir.Function:
-    sums, lanes = te.placeholder(shape, "int32", "sums"), te.placeholder((1, shape[1]), "int64", "lanes")
-    zero, low, high = (te.const(bound, "int64") for bound in bounds)
-    result = te.compute(shape, lambda n, o: requantisation(sums[n, o], lanes[0, o], zero, low, high, dtype), "result")
-    return te.create_function([sums, lanes], [result], "requantise")
 
 
 def run_program(program: Program, inputs: Mapping[str, Symbols]) -> Mapping[str, Symbols]:

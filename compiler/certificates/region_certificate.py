@@ -152,16 +152,23 @@ class _TracedRun(SymbolicRun):
         super().__init__(given.program, inputs)
         self._ends = list(accumulate(given.lines))
         self._index = -1
+        self._latest: Array = np.zeros(0, np.int64)  # where the last transfer read or wrote
         self.stored: dict[int, list[tuple[int, Array]]] = {}
 
     def _execute(self, row: Mapping[str, int], columns: list[int], tensor: int) -> None:
         self._index += 1
         super()._execute(row, columns, tensor)
 
-    def _put(self, row: Mapping[str, int], tensor: ProgramTensor, entries: Symbols, elements: int) -> None:
+    def _places(self, row: Mapping[str, int], tensor: ProgramTensor, elements: int, widen: int) -> Array:
+        self._latest = super()._places(row, tensor, elements, widen)
+        return self._latest
+
+    def _store(self, row: Mapping[str, int], tensor: ProgramTensor) -> None:
+        super()._store(row, tensor)
+        self.results.flush()
         node = bisect_right(self._ends, int(self.program.source_of[self._index]))
-        self.stored.setdefault(node, []).append((self._index, entries["value"].reshape(-1).copy()))
-        super()._put(row, tensor, entries, elements)
+        values = self.dram[tensor.name]["value"][self._latest.reshape(-1)]
+        self.stored.setdefault(node, []).append((self._index, values))
 
 
 def _difference(

@@ -7,32 +7,37 @@ or decide it. An integer whose bounds are equal is a number, and operations on n
 
 Integers that may leave their type are polynomials, equal modulo its range; they wrap, by a function
 without structure, where anything but a ring operation of the type reads them. Minima and maxima are
-sums of such a function of their operands, so that their order does not matter.
+sums of such a function of their operands, so that their order does not matter; where another
+operation reads one, it is a function without structure of that sum.
+
+Two polynomials that are equal in the field are equal as integers only while their coefficients are
+smaller than the prime. The norm of a symbol bounds the sum of their magnitudes.
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
-from functools import reduce
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler import ir
 from vdla.compiler.certificates import field
-from vdla.compiler.ir import INTEGER_BITS, SCALAR_FUNCTIONS, Array, limits, storage_dtype, wrap
+from vdla.compiler.ir import INTEGER_BITS, limits
 from vdla.support.errors import Error
 
-SYMBOL = np.dtype([("value", "u8"), ("low", "i8"), ("high", "i8"), ("form", "u1")], align=True)
-"""An element of the field, bounds, and a `SymbolForm`."""
+SYMBOL = np.dtype([("value", "u8"), ("low", "i8"), ("high", "i8"), ("form", "u1"), ("norm", "f4")], align=True)
+"""An element of the field, bounds, a `SymbolForm`, and a bound of the sum of its coefficients."""
 OPAQUE = np.dtype(f"V{SYMBOL.itemsize}")
 """A symbol that is moved, which NumPy does faster if it knows no fields."""
 
 Symbols = npt.NDArray[np.void]
-_BOOL = (0, 1)
-_HALF_RANGE = 1 << 32
+BOOL = (0, 1)
+HALF_RANGE = 1 << 32
+LARGE = 1 << 58
+"""Coefficients of this magnitude are not exact in the field."""
 
 
 class CertificateError(Error, ValueError):
@@ -44,20 +49,19 @@ class SymbolForm(IntEnum):
 
     PLAIN = 0
     POLYNOMIAL = 1  # of a type, whose range its value may leave
-    MINIMUM = 2
-    MAXIMUM = 3
-    HALVES = 4  # of 64 bits, known but for the low half, whose bounds it has less 2^31
+    HALVES = 2  # of 64 bits, known but for the low half, whose bounds it has less 2^31
+    CLIPPED = 3  # by numbers; this form and the next ones are extremes, with flags
+    MINIMUM = 4
+    MAXIMUM = 5
+    AT_LEAST = 8  # flag: the lower bound is an operand of a maximum
+    AT_MOST = 16  # flag: the upper bound is an operand of a minimum
 
 
-_SETS = {"min": SymbolForm.MINIMUM, "max": SymbolForm.MAXIMUM}
-_RING = ("add", "sub", "mul")
-
-
-def symbols(value: Any, low: Any, high: Any, form: Any = SymbolForm.PLAIN) -> Symbols:  # noqa: ANN401  arrays that broadcast
+def symbols(value: Any, low: Any, high: Any, form: Any = SymbolForm.PLAIN, norm: Any = 1) -> Symbols:  # noqa: ANN401  arrays that broadcast
     """Symbols of their parts."""
     shape = np.broadcast_shapes(*(np.shape(part) for part in (value, low, high, form)))
     made = np.empty(shape, SYMBOL)
-    made["value"], made["low"], made["high"], made["form"] = value, low, high, form
+    made["value"], made["low"], made["high"], made["form"], made["norm"] = value, low, high, form, norm
     return made
 
 
@@ -75,26 +79,31 @@ def gathered(a: Symbols, places: npt.NDArray[np.integer[Any]]) -> Symbols:
 
 
 def numbers(values: npt.ArrayLike) -> Symbols:
-    """Integers as symbols."""
+    """Integers as symbols; the large ones are elements without structure."""
     integers = np.asarray(values).astype(np.int64)
-    return symbols(field.from_integers(integers), integers, integers)
+    elements, norm = field.from_integers(integers), np.abs(integers.astype(np.float32))
+    large = norm >= LARGE
+    if large.any():
+        elements = np.where(large, field.hashed(key("large"), integers.view(np.uint64)), elements)
+        norm = np.where(large, np.float32(1), norm)
+    return symbols(elements, integers, integers, norm=norm)
 
 
 def unknowns(name: str, shape: tuple[int, ...], dtype: str, seed: int) -> Symbols:
     """Independent inputs of a type: every element is another one."""
     places = np.arange(int(np.prod(shape)), dtype=np.uint64).reshape(shape)
-    return symbols(field.hashed(_key("input", name, seed), places), *type_bounds(dtype))
+    return symbols(field.hashed(key("input", name, seed), places), *type_bounds(dtype))
 
 
 def hashed_unknowns(name: str, dtype: str, *arguments: Symbols) -> Symbols:
     """Numbers of a type of which nothing is known but what they depend on."""
-    return _unstructured((name,), *type_bounds(dtype), *np.broadcast_arrays(*arguments))
+    return unstructured((name,), *type_bounds(dtype), *np.broadcast_arrays(*arguments))
 
 
 def type_bounds(dtype: str) -> tuple[int, int]:
     """The range of a type of integers, as far as int64 has it."""
     if dtype == "bool":
-        return _BOOL
+        return BOOL
     if dtype not in INTEGER_BITS or dtype == "uint64":
         raise CertificateError(f"certify: type must be bool or an integer of at most int64, got {dtype}")
     low, high = limits(dtype)
@@ -106,20 +115,32 @@ def known(a: Symbols) -> npt.NDArray[np.bool_]:
     return np.asarray(a["low"] == a["high"])
 
 
-def _key(*parts: object) -> int:
-    return crc32(repr(parts).encode()) << 20 | 1
+@lru_cache(maxsize=1024)
+def key(*parts: object) -> int:
+    """A number for a function without structure."""
+    return int.from_bytes(blake2b(repr(parts).encode(), digest_size=8).digest(), "big")
 
 
-def _unstructured(key: tuple[object, ...], low: Any, high: Any, *arguments: Symbols) -> Symbols:  # noqa: ANN401
-    return symbols(field.hashed(_key(*key), *(argument["value"] for argument in arguments)), low, high)
+def unstructured(name: tuple[object, ...], low: Any, high: Any, *arguments: Symbols) -> Symbols:  # noqa: ANN401
+    """A function without structure of symbols, with bounds of its results."""
+    return symbols(field.hashed(key(*name), *(argument["value"] for argument in arguments)), low, high)
 
 
 def settled(a: Symbols, dtype: str) -> Symbols:
     """Symbols of a type with those wrapped that may leave it."""
-    a, polynomial = _whole(a), a["form"] == SymbolForm.POLYNOMIAL
+    a, polynomial = whole(a), a["form"] == SymbolForm.POLYNOMIAL
     if not polynomial.any():
         return a
-    return chosen(polynomial, _unstructured(("wrap", dtype), *type_bounds(dtype), a), a)
+    return chosen(polynomial, unstructured(("wrap", dtype), *type_bounds(dtype), a), a)
+
+
+def elements_of(a: Symbols) -> Symbols:
+    """Symbols that are whole, with minima and maxima that are no sums of their operands."""
+    a = whole(a)
+    extremes = a["form"] >= SymbolForm.CLIPPED
+    if not extremes.any():
+        return a
+    return chosen(extremes, unstructured(("extreme",), a["low"], a["high"], a), a)
 
 
 # --- halves ---------------------------------------------------------------------------------------
@@ -127,243 +148,24 @@ def settled(a: Symbols, dtype: str) -> Symbols:
 
 def with_low_half(upper: int, half: Symbols) -> Symbols:
     """Integers of 64 bits: `upper`, a multiple of 2^32, with symbols of int32 in the low half."""
-    base = upper + _HALF_RANGE // 2
+    half, base = elements_of(half), upper + HALF_RANGE // 2
     value = field.add(half["value"], field.from_integers(upper))
-    made = symbols(value, base + half["low"], base + half["high"], SymbolForm.HALVES)
-    return chosen(known(half), numbers(upper + (half["low"] & (_HALF_RANGE - 1))), made)
+    made = symbols(value, base + half["low"], base + half["high"], SymbolForm.HALVES, half["norm"])
+    return chosen(known(half), numbers(upper + (half["low"] & (HALF_RANGE - 1))), made)
 
 
-def _low_half(a: Symbols) -> Symbols:
+def low_half(a: Symbols) -> Symbols:
     """The low half of integers made of two, as int32."""
-    upper = a["low"] // _HALF_RANGE * _HALF_RANGE
-    low, high = (a[part] - upper - _HALF_RANGE // 2 for part in ("low", "high"))
+    upper = a["low"] // HALF_RANGE * HALF_RANGE
+    low, high = (a[part] - upper - HALF_RANGE // 2 for part in ("low", "high"))
     least, most = type_bounds("int32")
     form = np.where((low == least) & (high == most), SymbolForm.POLYNOMIAL, SymbolForm.PLAIN)
-    return symbols(field.subtract(a["value"], field.from_integers(upper)), low, high, form)
+    return symbols(field.subtract(a["value"], field.from_integers(upper)), low, high, form, a["norm"])
 
 
-def _whole(a: Symbols) -> Symbols:
+def whole(a: Symbols) -> Symbols:
     """Symbols of which those made of halves are integers like others."""
     halves = a["form"] == SymbolForm.HALVES
     if not halves.any():
         return a
-    return chosen(halves, _unstructured(("halves",), *type_bounds("int64"), a), a)
-
-
-# --- operations -----------------------------------------------------------------------------------
-
-
-def binary(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
-    """`a op b` of operands of a type."""
-    a, b = np.broadcast_arrays(a, b)
-    if op == "shl" and known(b).all() and ((b["low"] >= 0) & (b["low"] < min(INTEGER_BITS[dtype], 63))).all():
-        op, b = "mul", numbers(np.int64(1) << b["low"])
-    both = known(a) & known(b)
-    if both.all():
-        return _of_numbers(op, a, b, dtype)
-    if op in _RING:
-        made = _ring(op, _whole(a), _whole(b), dtype)
-    elif op == "shr" and (a["form"] == SymbolForm.HALVES).any():
-        made = _shifted_halves(a, b, dtype)
-    else:
-        made = _STRUCTURED.get(op, _without_structure)(op, settled(a, dtype), settled(b, dtype), dtype)
-    return chosen(both, _of_numbers(op, a, b, dtype), made) if both.any() else made
-
-
-def _of_numbers(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
-    stored = storage_dtype(dtype)
-    with np.errstate(all="ignore"):
-        result = np.asarray(ir.OPERATORS[op].on_arrays(a["low"].astype(stored), b["low"].astype(stored)))
-    return numbers(result if op in ir.COMPARE_OPS else wrap(result, dtype))
-
-
-def _ring(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
-    operation = {"add": field.add, "sub": field.subtract, "mul": field.multiply}[op]
-    low, high = ring_bounds(op, *(_exact(part) for part in (a["low"], a["high"], b["low"], b["high"])))
-    polynomial = (a["form"] == SymbolForm.POLYNOMIAL) | (b["form"] == SymbolForm.POLYNOMIAL)
-    return fitted(operation(a["value"], b["value"]), low, high, polynomial, dtype)
-
-
-def _exact(bounds: Array) -> Array:
-    """Bounds in a type in which a product of two is exact, or known to be too large for int64."""
-    return bounds.astype(np.longdouble)
-
-
-def ring_bounds(op: str, a: Array, a_high: Array, b: Array, b_high: Array) -> tuple[Array, Array]:
-    """The bounds of `a op b` of a ring operation."""
-    if op == "add":
-        return a + b, a_high + b_high
-    if op == "sub":
-        return a - b_high, a_high - b
-    corners = [a * b, a * b_high, a_high * b, a_high * b_high]
-    return reduce(np.minimum, corners), reduce(np.maximum, corners)
-
-
-def fitted(value: Array, low: Array, high: Array, polynomial: Array, dtype: str) -> Symbols:
-    """Results of ring operations: plain where their bounds are in the type, else polynomials."""
-    least, most = type_bounds(dtype)
-    outside = polynomial | (low < least) | (high > most)
-    inside_low, inside_high = (np.where(outside, 0, bound).astype(np.int64) for bound in (low, high))
-    return symbols(
-        value, np.where(outside, least, inside_low), np.where(outside, most, inside_high), outside.astype(np.uint8)
-    )
-
-
-def _extreme(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
-    """The minimum or the maximum; the operand that bounds show to be it, if one is."""
-    form, choose = _SETS[op], np.minimum if op == "min" else np.maximum
-    value = field.add(_member(a, form), _member(b, form))
-    made = symbols(value, choose(a["low"], b["low"]), choose(a["high"], b["high"]), form)
-    first, second = (a["high"] <= b["low"], b["high"] <= a["low"])
-    if op == "max":
-        first, second = second, first
-    return chosen(first, a, chosen(second, b, made))
-
-
-def _member(a: Symbols, form: SymbolForm) -> field.Elements:
-    """The share of an operand in a minimum or maximum: of one of the same kind, its own members."""
-    return np.where(a["form"] == form, a["value"], field.hashed(_key("member", int(form)), a["value"]))
-
-
-def _shift_right(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
-    made = _without_structure(op, a, b, dtype)
-    amount = np.clip(b["low"], 0, 63)
-    inside = known(b) & (b["low"] >= 0)
-    made["low"], made["high"] = (np.where(inside, a[part] >> amount, made[part]) for part in ("low", "high"))
-    return chosen(inside & (amount == 0), a, made)
-
-
-def _shifted_halves(a: Symbols, b: Symbols, dtype: str) -> Symbols:
-    """Integers of which some are made of halves, shifted to the right: the known half, if by 32."""
-    upper = known(b) & (b["low"] >= _HALF_RANGE.bit_length() - 1) & (b["low"] < 64)
-    shifted = numbers(a["low"] >> np.clip(b["low"], 0, 63))
-    others = _shift_right("shr", settled(a, dtype), settled(b, dtype), dtype)
-    return chosen(upper & (a["form"] == SymbolForm.HALVES), shifted, others)
-
-
-def _bitwise_and(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
-    """With a mask of low bits, the operand itself where it has no others."""
-    if dtype == "bool":
-        return _logic(op, a, b)
-    made = _without_structure(op, a, b, dtype)
-    for mask in (a, b):
-        masks = known(mask) & (mask["low"] >= 0)
-        made["low"] = np.where(masks, 0, made["low"])
-        made["high"] = np.where(masks, np.minimum(mask["low"], made["high"]), made["high"])
-    for x, mask in ((a, b), (b, a)):
-        masks = known(mask) & (mask["low"] >= 0)
-        low_bits = masks & ((mask["low"] & (mask["low"] + 1)) == 0)
-        made = chosen(low_bits & (x["low"] >= 0) & (x["high"] <= mask["low"]), x, made)
-        made = chosen(masks & (mask["low"] == 0), numbers(0), made)
-    return made
-
-
-def _logic(op: str, a: Symbols, b: Symbols) -> Symbols:
-    """And, or of bools, one of which may be known."""
-    made = _without_structure(op, a, b, "bool")
-    neutral = int(op == "and")
-    for x, other in ((a, b), (b, a)):
-        made = chosen(known(other), x if op == "xor" else chosen(other["low"] == neutral, x, other), made)
-    return made if op != "xor" else _without_structure(op, a, b, "bool")
-
-
-def _compared(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
-    if op in ("gt", "le"):  # of one spelling
-        made = _compared("lt", b, a, dtype)
-        return made if op == "gt" else _inverted(made)
-    if op == "ge":
-        return _inverted(_compared("lt", a, b, dtype))
-    if op == "ne":
-        return _inverted(_compared("eq", a, b, dtype))
-    made = _without_structure(op, a, b, dtype)
-    made["low"], made["high"] = _BOOL
-    never = (a["low"] >= b["high"]) if op == "lt" else (a["high"] < b["low"]) | (b["high"] < a["low"])
-    always = (a["high"] < b["low"]) if op == "lt" else a["value"] == b["value"]
-    return chosen(never, numbers(0), chosen(always, numbers(1), made))
-
-
-def _inverted(a: Symbols) -> Symbols:
-    return symbols(field.subtract(field.from_integers(1), a["value"]), 1 - a["high"], 1 - a["low"])
-
-
-def _remainder(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
-    made = _without_structure(op, a, b, dtype)
-    positive = known(b) & (b["low"] > 0)
-    made["low"] = np.where(positive, 0, made["low"])
-    made["high"] = np.where(positive, b["low"] - 1, made["high"])
-    return chosen(positive & (a["low"] >= 0) & (a["high"] < b["low"]), a, made)
-
-
-def _without_structure(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
-    if op in ir.COMMUTATIVE_OPS:
-        swap = a["value"] > b["value"]
-        a, b = chosen(swap, b, a), chosen(swap, a, b)
-    return _unstructured((op, dtype), *type_bounds(dtype), a, b)
-
-
-_STRUCTURED = {
-    "min": _extreme,
-    "max": _extreme,
-    "shr": _shift_right,
-    "and": _bitwise_and,
-    "mod": _remainder,
-    **dict.fromkeys(ir.COMPARE_OPS, _compared),
-}
-
-
-def cast(a: Symbols, source: str, target: str) -> Symbols:
-    """Symbols of a type in another one."""
-    halves = a["form"] == SymbolForm.HALVES
-    if halves.any() and target == "int32":
-        return chosen(halves, _low_half(a), cast(chosen(halves, numbers(0), a), source, target))
-    a = _whole(a)
-    if target == "bool":
-        return _compared("ne", settled(a, source), numbers(0), source)
-    low, high = type_bounds(target)
-    inside = (a["low"] >= low) & (a["high"] <= high)
-    narrows = INTEGER_BITS.get(source, 1) >= INTEGER_BITS[target]
-    if narrows:  # a polynomial is one modulo a smaller range too
-        kept = inside & (a["form"] != SymbolForm.POLYNOMIAL)
-        polynomial = symbols(a["value"], low, high, SymbolForm.POLYNOMIAL)
-        exact = numbers(wrap(a["low"], target))
-        return chosen(kept, a, chosen(known(a) & (a["form"] != SymbolForm.POLYNOMIAL), exact, polynomial))
-    a = settled(a, source)
-    inside = (a["low"] >= low) & (a["high"] <= high)
-    return a if inside.all() else chosen(inside, a, symbols(a["value"], low, high, SymbolForm.POLYNOMIAL))
-
-
-def select(condition: Symbols, a: Symbols, b: Symbols, dtype: str) -> Symbols:
-    """`a` where the condition holds, else `b`."""
-    condition, a, b = np.broadcast_arrays(condition, settled(a, dtype), settled(b, dtype))
-    low, high = np.minimum(a["low"], b["low"]), np.maximum(a["high"], b["high"])
-    made = chosen(a["value"] == b["value"], a, _unstructured(("select",), low, high, condition, a, b))
-    return chosen(known(condition), chosen(condition["low"] == 1, a, b), made)
-
-
-def called(name: str, arguments: list[Symbols], dtypes: list[str], dtype: str) -> Symbols:
-    """A scalar function of integers."""
-    arguments = [settled(a, source) for a, source in zip(arguments, dtypes, strict=True)]
-    made = _unstructured((name, dtype), *type_bounds(dtype), *arguments)
-    every = reduce(np.logical_and, (known(a) for a in arguments))
-    if not every.any():
-        return made
-    stored = [a["low"].astype(storage_dtype(source)) for a, source in zip(arguments, dtypes, strict=True)]
-    return chosen(every, numbers(wrap(np.asarray(SCALAR_FUNCTIONS[name].model(*stored)), dtype)), made)
-
-
-def summed(terms: Symbols, axis: tuple[int, ...], dtype: str) -> Symbols:
-    """The sum of terms along axes, which are kept with length 1."""
-    low, high = (np.sum(_exact(terms[part]), axis=axis, keepdims=True) for part in ("low", "high"))
-    polynomial = (terms["form"] == SymbolForm.POLYNOMIAL).any(axis=axis, keepdims=True)
-    return fitted(field.total(np.ascontiguousarray(terms["value"]), axis), low, high, polynomial, dtype)
-
-
-def combined_along(op: str, terms: Symbols, axis: tuple[int, ...], dtype: str) -> Symbols:
-    """Terms combined along axes, which are kept with length 1."""
-    if op == "add":
-        return summed(terms, axis, dtype)
-    kept = tuple(1 if d in axis else n for d, n in enumerate(terms.shape))
-    flat = np.moveaxis(terms, axis, range(len(axis)))
-    flat = flat.reshape(-1, *flat.shape[len(axis) :])
-    result: Symbols = reduce(lambda a, b: binary(op, a, b, dtype), flat)
-    return result.reshape(kept)
+    return chosen(halves, unstructured(("halves",), *type_bounds("int64"), a), a)

@@ -20,6 +20,7 @@ from vdla.benchmarks.certify import (
     small_operators,
 )
 from vdla.benchmarks.certify_faults import FIELDS, KINDS, planted_faults
+from vdla.benchmarks.certify_schedule_faults import SCHEDULE_KINDS, planted_schedule_faults, wrong_options
 from vdla.compiler.certificates.network_certificate import region_programs
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL
@@ -86,3 +87,28 @@ def test_faults_in_networks_are_judged_by_their_plain_results() -> None:
     assert judged_region(expression, given, given.program, 0) == "equal"
     (fault,) = planted_faults(given.program, "zero point", 1, default_rng(0))
     assert judged_region(expression, given, fault.program, 0) == "refused"
+
+
+@pytest.mark.parametrize(("kind", "count"), [("loop that is one short", 3), ("term of an index", 0)])
+def test_a_schedule_fault_is_another_program(kind: str, count: int) -> None:
+    """Of those that compile: without terms of its indices, a convolution leaves its buffers."""
+    faults = list(planted_schedule_faults(CONVOLUTION, kind, 3, default_rng(0)))
+    assert len(faults) >= count
+    for fault in faults:
+        assert fault.kind == kind
+        assert fault.program.hash != CONVOLUTION.program.hash
+
+
+def test_a_short_loop_is_refused() -> None:
+    verdicts = {
+        judged(CONVOLUTION, fault.program, 0)
+        for fault in planted_schedule_faults(CONVOLUTION, SCHEDULE_KINDS[0], 2, default_rng(0))
+    }
+    assert verdicts
+    assert verdicts <= {"refused", "hidden", "hidden always"}
+
+
+def test_a_wrong_option_is_a_program_with_the_same_tensors() -> None:
+    pairs = list(wrong_options(TINY))
+    assert len(pairs) >= 8
+    assert all(judged(operator, fault.program, 0) in ("refused", "hidden") for operator, fault in pairs[:2])

@@ -15,9 +15,10 @@ from vdla import Config, te, templates
 from vdla.compiler.certificates import field
 from vdla.compiler.certificates.certify import certify
 from vdla.compiler.certificates.evaluate import evaluate
+from vdla.compiler.certificates.operations import binary, summed
 from vdla.compiler.certificates.products import sums_of_products
 from vdla.compiler.certificates.program_run import run_program
-from vdla.compiler.certificates.symbols import CertificateError, binary, numbers, summed, unknowns
+from vdla.compiler.certificates.symbols import CertificateError, numbers, unknowns
 from vdla.compiler.operators.vdla.operator import Operator
 from vdla.hardware.isa import COL, Opcode, with_fields
 from vdla.hardware.program import Program
@@ -66,7 +67,9 @@ def test_sums_of_products_are_the_sums_of_the_products(second: str) -> None:
     straight, turned = sums_of_products(a, b, "int32"), sums_of_products(b.T, a.T, "int32")
     assert straight is not None
     assert turned is not None
-    assert straight.tolist() == turned.T.tolist() == wanted.tolist()
+    for part in ("value", "low", "high", "form"):
+        assert straight[part].tolist() == turned.T[part].tolist() == wanted[part].tolist()
+    assert (straight["norm"] >= wanted["norm"]).all()
 
 
 Expression = Callable[[te.Value, te.Value], te.Value]
@@ -79,6 +82,10 @@ def value_of(expression: Expression, **inputs: object) -> list[int]:
     given = {"a": unknowns("a", (6,), "int32", 0), "b": unknowns("b", (6,), "int32", 0), **inputs}
     found: list[int] = evaluate(fn, given)["out"]["value"].tolist()
     return found
+
+
+def long(x: te.Value | int) -> te.Value:
+    return te.cast("int64", x) if isinstance(x, te.Value) else te.const(x, "int64")
 
 
 def clip(x: te.Value) -> te.Value:
@@ -95,6 +102,17 @@ EQUAL: list[tuple[Expression, Expression]] = [
     (lambda a, b: te.minimum(te.cast("int32", clip(a)), 200), lambda a, b: te.cast("int32", clip(a))),
     (lambda a, b: te.select(a < b, a, b), lambda a, b: te.select(b > a, a, b)),
 ]  # fmt: skip
+EQUAL += [
+    (lambda a, b: a // 32, lambda a, b: ((a >> 1) >> 3) >> 1),
+    (lambda a, b: a % 64, lambda a, b: a & 63),
+    (lambda a, b: (a & 63) // 64, lambda a, b: a * 0),
+    (lambda a, b: te.cast("int32", long(a) >> 3), lambda a, b: a >> 3),
+    (lambda a, b: te.minimum(te.maximum(a, -8), 7), lambda a, b: te.maximum(te.minimum(a, 7), -8)),
+    (lambda a, b: te.maximum(te.maximum(a, 3), te.maximum(b, 5)), lambda a, b: te.maximum(te.maximum(b, a), 5)),
+    (lambda a, b: te.select(a > 0, a, 0), lambda a, b: te.maximum(a, 0)),
+    (lambda a, b: te.select(a <= b, b, a), lambda a, b: te.maximum(a, b)),
+    (lambda a, b: te.minimum(te.minimum(a, b), te.minimum(a, b)), lambda a, b: te.minimum(b, a)),
+]
 DIFFERENT: list[tuple[Expression, Expression]] = [
     (lambda a, b: (a + b) >> 1, lambda a, b: (a >> 1) + (b >> 1)),
     (lambda a, b: te.maximum(a, b), lambda a, b: te.minimum(a, b)),
@@ -103,7 +121,25 @@ DIFFERENT: list[tuple[Expression, Expression]] = [
     (lambda a, b: te.cast("int32", clip(a)), lambda a, b: te.cast("int32", te.cast("int8", te.clip(a, -127, 127)))),
     (lambda a, b: te.cast("int32", te.cast("int8", a)), lambda a, b: a),
     (lambda a, b: te.select(a < b, a, b), lambda a, b: te.select(a <= b, b, a)),
-    (lambda a, b: a // 2, lambda a, b: a >> 1),  # equal, but there is no lemma yet
+    (lambda a, b: (a * 3 + b) // 3, lambda a, b: a + b // 3),  # unless it wraps, but there is no lemma
+    (lambda a, b: a // 2, lambda a, b: a >> 2),
+    (lambda a, b: a % 8, lambda a, b: a & 8),
+    (lambda a, b: (a >> 2) >> 3, lambda a, b: a >> 4),
+    (lambda a, b: te.minimum(te.maximum(a, -8), 7), lambda a, b: te.maximum(te.minimum(a, 8), -8)),
+    (lambda a, b: te.minimum(te.maximum(a, 8), -8), lambda a, b: te.maximum(te.minimum(a, -8), 8)),
+    (lambda a, b: te.maximum(te.minimum(a, 3), b), lambda a, b: te.minimum(te.maximum(a, b), 3)),
+    (lambda a, b: te.minimum(a, 3), lambda a, b: te.maximum(a, 3)),
+    (lambda a, b: te.select(a < b, a, b), lambda a, b: te.maximum(a, b)),
+    (  # no minimum or maximum is a sum of its operands
+        lambda a, b: te.maximum(a, b) + te.maximum(a + 1, b + 1),
+        lambda a, b: te.maximum(a, a + 1) + te.maximum(b, b + 1),
+    ),
+    (lambda a, b: te.maximum(a, 3) - te.maximum(a, 2), lambda a, b: te.maximum(b, 3) - te.maximum(b, 2)),
+    (lambda a, b: te.cast("int8", te.maximum(a, b) + 0 * a), lambda a, b: te.cast("int8", te.minimum(a, b) + 0 * a)),
+    (lambda a, b: (a << 31) << 30, lambda a, b: a),  # 2^61 is 1 in the field
+    (lambda a, b: a * b * (a << 31) * (b << 30), lambda a, b: a * b * a * b),
+    (lambda a, b: long(2**62 - 1) >> long(a & 31), lambda a, b: long(1) >> long(a & 31)),
+    (lambda a, b: long(a) * (2**62 - 1), lambda a, b: long(a)),
 ]  # fmt: skip
 
 
@@ -280,3 +316,28 @@ def test_what_is_no_operator_is_refused() -> None:
         certify(operators(TINY)[0].program)  # type: ignore[arg-type]
     rule = "operator must be of a template or of map_expression, or a compiled network"
     assert str(caught.value) == f"certify: {rule}, got Program"
+
+
+# --- sums that wrap -------------------------------------------------------------------------------
+
+
+def dot(terms: int) -> te.Tensor:
+    a, b, k = (
+        te.placeholder((1, terms), "int8", "a"),
+        te.placeholder((1, terms), "int8", "b"),
+        te.reduce_axis(terms, "k"),
+    )
+    return te.compute((1, 1), lambda n, m: te.sum(te.cast("int32", a[n, k]) * te.cast("int32", b[m, k]), axis=k), "dot")
+
+
+def test_sums_that_fit_have_bounds_and_others_an_example() -> None:
+    """One term more than 2^17 - 1 products of -128 leaves 32 bits; the program wraps as well."""
+    fits = certify(vdla.map_expression(dot(2**17 - 1), TINY))
+    assert fits.sums == {"int32": (-128 * 127 * (2**17 - 1), 2**14 * (2**17 - 1))}
+    assert fits.overflows == ()
+    wraps = certify(vdla.map_expression(dot(2**17), TINY))
+    assert wraps.holds
+    assert str(wraps).split("; ")[-1] == (
+        "sums of int32 may reach -2,130,706,432 to 2,147,483,648, which wrap, such as 2,147,483,648 for a = -128, "
+        "b = -128"
+    )

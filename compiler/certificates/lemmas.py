@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lemmas of certificates: all identities of scalars by which different spellings are equal.
+
+A lemma is data. `symbols` applies them to symbols, from left to right; `verification.lemmas` proves
+each one, for all values, bounds and types. Spellings that are equal by no lemma are refused.
+
+Functions of lemmas take an algebra and operands. The algebra computes `add`, `min`, `shr`, ... of
+symbols, of integers or of a solver's terms; operands have bounds `low` and `high`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Term = Callable[..., Any]
+"""A function of an algebra and operands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """`left` is `right` where all conditions `needs` hold; `op` is the outermost operation."""
+
+    name: str
+    op: str
+    operands: int
+    left: Term
+    right: Term
+    needs: tuple[Term, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResultBounds:
+    """`low <= x op y <= high` where all conditions hold. `exact`: of the result before it wraps."""
+
+    name: str
+    op: str
+    low: Term
+    high: Term
+    needs: tuple[Term, ...] = ()
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """`left` is `right` of three operands, for each operation of `ops`: how its value is made.
+
+    `exact`: for integers of any size, which wrap as the results do.
+    """
+
+    name: str
+    ops: frozenset[str]
+    left: Term
+    right: Term
+    needs: tuple[Term, ...] = ()
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TypeLaw:
+    """Operations that a conversion of types leaves: the result is that of converted operands."""
+
+    name: str
+    ops: frozenset[str]
+    widens: bool
+
+
+# --- conditions -----------------------------------------------------------------------------------
+
+
+def known(k: Any, x: Any, y: Any) -> Any:  # noqa: ANN401  of any algebra
+    """The second operand is a number."""
+    return y.low == y.high
+
+
+def _positive(k: Any, x: Any, y: Any) -> Any:  # noqa: ANN401
+    return y.low > 0
+
+
+def _not_negative(k: Any, x: Any, y: Any) -> Any:  # noqa: ANN401
+    return (x.low >= 0) & (y.low >= 0)
+
+
+def _power_of_two(k: Any, x: Any, y: Any) -> Any:  # noqa: ANN401
+    return (y.low & (y.low - 1)) == 0
+
+
+def _mask_of_low_bits(k: Any, x: Any, y: Any) -> Any:  # noqa: ANN401
+    return (y.low >= 0) & ((y.low & (y.low + 1)) == 0)
+
+
+def _is(number: int) -> Term:
+    return lambda k, x, y: (y.low == number) & (y.high == number)
+
+
+def _shift_amount(k: Any, x: Any, y: Any) -> Any:  # noqa: ANN401
+    return (y.low >= 0) & (y.low < k.width)
+
+
+def _same(k: Any, x: Any, y: Any) -> Any:  # noqa: ANN401
+    return k.same(x, y)
+
+
+# --- rewritings -----------------------------------------------------------------------------------
+
+
+def _rewrite(name: str, op: str, right: Term, *needs: Term) -> Rewrite:
+    return Rewrite(name, op, 2, lambda k, x, y: k.op(op, x, y), right, needs)
+
+
+def _choice(compare: str, *, swapped: bool) -> Rewrite:
+    """A selection by a comparison of the same two operands."""
+    least = (compare in ("lt", "le")) != swapped
+    name = f"a selection by {compare} of {'swapped ' if swapped else ''}operands is {'min' if least else 'max'}"
+
+    def same(k: Any, x: Any, y: Any, a: Any, b: Any) -> Any:  # noqa: ANN401
+        return k.same(x, b) & k.same(y, a) if swapped else k.same(x, a) & k.same(y, b)
+
+    def left(k: Any, x: Any, y: Any, a: Any, b: Any) -> Any:  # noqa: ANN401
+        return k.select(k.op(compare, x, y), a, b)
+
+    def right(k: Any, x: Any, y: Any, a: Any, b: Any) -> Any:  # noqa: ANN401
+        return k.op("min" if least else "max", x, y)
+
+    return Rewrite(name, f"select {compare}", 4, left, right, (same,))
+
+
+REWRITES: tuple[Rewrite, ...] = (
+    _rewrite("a shift left is a product", "shl", lambda k, x, y: k.op("mul", x, k.power(y)), known, _shift_amount),
+    _rewrite("a shift by 0 changes nothing", "shr", lambda k, x, y: x, _is(0)),
+    _rewrite(
+        "a quotient by a power of two is a shift",
+        "floordiv",
+        lambda k, x, y: k.op("shr", x, k.exponent(y)),
+        known,
+        _positive,
+        _power_of_two,
+    ),
+    _rewrite(
+        "a quotient of less than the divisor is 0",
+        "floordiv",
+        lambda k, x, y: k.number(0),
+        lambda k, x, y: (x.low >= 0) & (x.high < y.low),
+    ),
+    _rewrite(
+        "a remainder by a power of two is a mask",
+        "mod",
+        lambda k, x, y: k.op("and", x, k.op("sub", y, k.number(1))),
+        known,
+        _positive,
+        _power_of_two,
+    ),
+    _rewrite(
+        "a remainder of less than the divisor is the number",
+        "mod",
+        lambda k, x, y: x,
+        lambda k, x, y: (x.low >= 0) & (x.high < y.low),
+    ),
+    _rewrite(
+        "a mask of low bits keeps what has no others",
+        "and",
+        lambda k, x, y: x,
+        known,
+        _mask_of_low_bits,
+        lambda k, x, y: (x.low >= 0) & (x.high <= y.low),
+    ),
+    _rewrite("a mask of 0 is 0", "and", lambda k, x, y: y, _is(0)),
+    _rewrite("a bitwise and of equals is one of them", "and", lambda k, x, y: x, _same),
+    _rewrite("a bitwise or with 0 changes nothing", "or", lambda k, x, y: x, _is(0)),
+    _rewrite("a bitwise or of equals is one of them", "or", lambda k, x, y: x, _same),
+    _rewrite("a bitwise exclusive or with 0 changes nothing", "xor", lambda k, x, y: x, _is(0)),
+    _rewrite("a minimum of equals is one of them", "min", lambda k, x, y: x, _same),
+    _rewrite("a maximum of equals is one of them", "max", lambda k, x, y: x, _same),
+    _rewrite("the minimum that bounds decide", "min", lambda k, x, y: x, lambda k, x, y: x.high <= y.low),
+    _rewrite("the maximum that bounds decide", "max", lambda k, x, y: x, lambda k, x, y: x.low >= y.high),
+    _rewrite("greater is less, the other way round", "gt", lambda k, x, y: k.op("lt", y, x)),
+    _rewrite("at most is not greater", "le", lambda k, x, y: k.inverted(k.op("lt", y, x))),
+    _rewrite("at least is not less", "ge", lambda k, x, y: k.inverted(k.op("lt", x, y))),
+    _rewrite("unequal is not equal", "ne", lambda k, x, y: k.inverted(k.op("eq", x, y))),
+    _rewrite("less, which bounds decide", "lt", lambda k, x, y: k.true, lambda k, x, y: x.high < y.low),
+    _rewrite("not less, which bounds decide", "lt", lambda k, x, y: k.false, lambda k, x, y: x.low >= y.high),
+    _rewrite("equals are equal", "eq", lambda k, x, y: k.true, _same),
+    _rewrite(
+        "unequal, which bounds decide",
+        "eq",
+        lambda k, x, y: k.false,
+        lambda k, x, y: (x.high < y.low) | (y.high < x.low),
+    ),
+    *(_choice(compare, swapped=swapped) for compare in ("lt", "le", "gt", "ge") for swapped in (False, True)),
+    Rewrite(
+        "a selection of equals is one of them",
+        "select",
+        4,
+        lambda k, x, y, a, b: k.select(k.op("lt", x, y), a, b),
+        lambda k, x, y, a, b: a,
+        (lambda k, x, y, a, b: k.same(a, b),),
+    ),
+)
+
+# --- bounds ---------------------------------------------------------------------------------------
+
+
+def _corner(name: str) -> Term:
+    """The least or the greatest product of two bounds."""
+    return lambda k, x, y: k.most(
+        name, [k.times(x.low, y.low), k.times(x.low, y.high), k.times(x.high, y.low), k.times(x.high, y.high)]
+    )
+
+
+BOUNDS: tuple[ResultBounds, ...] = (
+    ResultBounds("bounds of a sum", "add", lambda k, x, y: x.low + y.low, lambda k, x, y: x.high + y.high, exact=True),
+    ResultBounds(
+        "bounds of a difference", "sub", lambda k, x, y: x.low - y.high, lambda k, x, y: x.high - y.low, exact=True
+    ),
+    ResultBounds("bounds of a product", "mul", _corner("min"), _corner("max"), exact=True),
+    ResultBounds(
+        "bounds of a shift",
+        "shr",
+        lambda k, x, y: k.shifted(x.low, y.low),
+        lambda k, x, y: k.shifted(x.high, y.low),
+        (known, _shift_amount),
+    ),
+    ResultBounds("bounds of a remainder", "mod", lambda k, x, y: k.zero, lambda k, x, y: y.high - 1, (_positive,)),
+    ResultBounds(
+        "bounds of a mask", "and", lambda k, x, y: k.zero, lambda k, x, y: y.high, (lambda k, x, y: y.low >= 0,)
+    ),
+    ResultBounds(
+        "a bitwise or is at least its operands",
+        "or",
+        lambda k, x, y: k.most("max", [x.low, y.low]),
+        lambda k, x, y: k.last,
+        (_not_negative,),
+    ),
+    ResultBounds(
+        "bounds of a minimum",
+        "min",
+        lambda k, x, y: k.most("min", [x.low, y.low]),
+        lambda k, x, y: k.most("min", [x.high, y.high]),
+    ),
+    ResultBounds(
+        "bounds of a maximum",
+        "max",
+        lambda k, x, y: k.most("max", [x.low, y.low]),
+        lambda k, x, y: k.most("max", [x.high, y.high]),
+    ),
+    ResultBounds(
+        "bounds of a selection",
+        "select",
+        lambda k, x, y: k.most("min", [x.low, y.low]),
+        lambda k, x, y: k.most("max", [x.high, y.high]),
+    ),
+)
+
+# --- laws -----------------------------------------------------------------------------------------
+
+COMMUTES = Law(
+    "operands in any order",
+    frozenset({"add", "mul", "min", "max", "and", "or", "xor", "eq", "ne"}),
+    lambda k, op, x, y, z: k.op(op, x, y),
+    lambda k, op, x, y, z: k.op(op, y, x),
+)
+ASSOCIATES = Law(
+    "operations in any order",
+    frozenset({"add", "mul", "min", "max"}),
+    lambda k, op, x, y, z: k.op(op, k.op(op, x, y), z),
+    lambda k, op, x, y, z: k.op(op, x, k.op(op, y, z)),
+)
+DISTRIBUTES = Law(
+    "products of sums are sums of products",
+    frozenset({"add", "sub"}),
+    lambda k, op, x, y, z: k.op("mul", x, k.op(op, y, z)),
+    lambda k, op, x, y, z: k.op(op, k.op("mul", x, y), k.op("mul", x, z)),
+    exact=True,
+)
+SHIFTS_ADD = Law(
+    "a shift in several passes",
+    frozenset({"shr"}),
+    lambda k, op, x, y, z: k.op(op, k.op(op, x, y), z),
+    lambda k, op, x, y, z: k.op(
+        op,
+        x,
+        k.select(k.op("lt", k.op("sub", k.number(k.width), z), y), k.number(k.width), k.op("add", y, z)),
+    ),
+    (
+        lambda k, x, y, z: (y.low >= 0) & (y.low < k.width) & (y.low == y.high),
+        lambda k, x, y, z: (z.low >= 0) & (z.low < k.width) & (z.low == z.high),
+    ),
+)
+CLIPS_COMMUTE = Law(
+    "a clip in any order",
+    frozenset({"min"}),
+    lambda k, op, x, y, z: k.op(op, k.op("max", x, y), z),
+    lambda k, op, x, y, z: k.op("max", k.op(op, x, z), y),
+    (lambda k, x, y, z: y.high <= z.low,),
+)
+LAWS: tuple[Law, ...] = (COMMUTES, ASSOCIATES, DISTRIBUTES, SHIFTS_ADD, CLIPS_COMMUTE)
+
+NARROWS = TypeLaw("a cast that narrows is one of the operands", frozenset({"add", "sub", "mul"}), widens=False)
+WIDENS = TypeLaw(
+    "a cast that widens is one of the operands",
+    frozenset({"min", "max", "and", "or", "xor", "shr", "lt", "le", "gt", "ge", "eq", "ne"}),
+    widens=True,
+)
+TYPE_LAWS: tuple[TypeLaw, ...] = (NARROWS, WIDENS)
+
+Lemma = Rewrite | ResultBounds | Law | TypeLaw
+LEMMAS: tuple[Lemma, ...] = (*REWRITES, *BOUNDS, *LAWS, *TYPE_LAWS)
