@@ -18,20 +18,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vdla.benchmarks.evaluate import examples
-from vdla.benchmarks.evaluate.gallery_networks import (
-    blocks_of_fifteen,
-    four_bits,
-    perceptron,
-    signs,
-    sound,
-    swishes,
-    two_of_four,
-)
 from vdla.benchmarks.harness import Row, Section
 from vdla.compiler.extensions import extend
 from vdla.compiler.graph.passes import fuse_qdq
 from vdla.hardware.config import Config
 from vdla.networks.mobilenet import mobilenet_v3
+from vdla.networks.registry import GALLERY
 from vdla.networks.resnet import resnet18
 from vdla.networks.vision_transformer import vit_small
 from vdla.runtime.network.compile_network import compile_network
@@ -50,20 +42,18 @@ _SAMPLES = 2
 _RESIDUALS = partial(resnet18, image=32, width=16, blocks=(1, 1), classes=10)
 _SWISHES = partial(mobilenet_v3, image=32, depth=6, classes=10)
 _TOKENS = partial(vit_small, image=32, patch=16, width=64, depth=1, heads=2, classes=10)
-_SIGNS = partial(perceptron, features=(512, 1024, 1024, 16), weights=signs, activation="Sign")
-_BLOCKS = partial(perceptron, features=(480, 960, 960, 15), weights=blocks_of_fifteen)
 NETWORKS: Mapping[str, Callable[..., ModelProto]] = {
-    "bit_serial": partial(perceptron, weights=signs),
-    "block_floating": _BLOCKS,
+    "bit_serial": GALLERY["sign_perceptron"].build,
+    "block_floating": GALLERY["block_perceptron"].build,
     "depthwise": _SWISHES,
-    "hard_swish": swishes,
-    "int4": partial(perceptron, weights=four_bits),
+    "hard_swish": GALLERY["swishes"].build,
+    "int4": GALLERY["four_bit_perceptron"].build,
     "lut": _SWISHES,
-    "max_pool": sound,
+    "max_pool": GALLERY["sound"].build,
     "rms_norm": _TOKENS,
     "softmax": _TOKENS,
-    "sparse": partial(perceptron, weights=two_of_four),
-    "xnor": _SIGNS,
+    "sparse": GALLERY["sparse_perceptron"].build,
+    "xnor": GALLERY["binary_perceptron"].build,
 }
 """The network of an extension, by the name of its page; that of others has residual blocks."""
 _MACHINE = Config.preset("pynq_z1")

@@ -10,7 +10,7 @@ import pytest
 
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, OK
-from vdla.networks.registry import NETWORKS
+from vdla.networks.registry import KNOWN, NETWORKS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -32,7 +32,7 @@ def test_a_model_is_written_under_its_name(folder: Path, capsys: Capture) -> Non
 def test_the_list_shows_small_variants(capsys: Capture) -> None:
     assert main(["networks", "--small"]) == OK
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
-    assert [row[0] for row in rows] == list(NETWORKS)
+    assert [row[0] for row in rows] == list(KNOWN)
     assert ["15,534", "255,744"] in [row[-2:] for row in rows]
 
 

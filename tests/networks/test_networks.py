@@ -18,7 +18,7 @@ import pytest
 
 from vdla.networks.counts import CountError, inferred_shapes, macs, parameters
 from vdla.networks.network_builder import IR_VERSION, OPSET
-from vdla.networks.registry import NETWORKS, NetworkError, network
+from vdla.networks.registry import GALLERY, KNOWN, NETWORKS, NetworkError, network
 from vdla.networks.resnet import resnet18
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -142,5 +142,21 @@ def test_the_registry_loads_without_onnx() -> None:
 def test_an_unknown_network_is_answered_with_the_choices() -> None:
     with pytest.raises(NetworkError) as error:
         network("resnet81")
-    names = ", ".join(NETWORKS)
+    names = ", ".join(KNOWN)
     assert str(error.value) == f"network: name must be one of {names}, got resnet81 (did you mean resnet18?)"
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_networks_of_the_gallery_are_valid_in_batches_and_repeat(name: str) -> None:
+    model = network(name).build(batch="n", seed=3)
+    onnx.checker.check_model(model, full_check=True)
+    inputs = GALLERY[name].inputs(model, 2)
+    whole, parts = (
+        outcome(model, inputs),
+        [outcome(model, {key: array[index : index + 1] for key, array in inputs.items()}) for index in range(2)],
+    )
+    for key, values in whole.items():
+        assert len(np.unique(values)) > 2
+        np.testing.assert_allclose(values, np.concatenate([part[key] for part in parts]), atol=1e-5)
+    assert network(name).build(batch="n", seed=3) == model != network(name).build(batch="n", seed=4)
+    assert parameters(model) > 1000

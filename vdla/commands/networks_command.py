@@ -23,7 +23,7 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The network, its file, its parameters."""
-    names = "vdla.networks.registry:NETWORKS"
+    names = "vdla.networks.registry:KNOWN"
     add_options(parser, {"name NAME": "the network (default: a table of all)"}, names, nargs="?")
     add_options(
         parser,
@@ -72,12 +72,12 @@ def _summary(title: str, model: Any, small: bool) -> str:  # noqa: ANN401  onnx 
 
 def _list(arguments: argparse.Namespace) -> int:
     from vdla.networks.counts import macs, parameters
-    from vdla.networks.registry import NETWORKS
+    from vdla.networks.registry import KNOWN
 
     listing = table("networks", "name", "network", "parameters", "MACs")
     listing.columns[1].justify = "left"
     listing.columns[1].no_wrap = False
-    for name, network in NETWORKS.items():
+    for name, network in KNOWN.items():
         model = network.build(seed=arguments.seed, **(network.small if arguments.small else {}))
         listing.add_row(name, network.title, f"{parameters(model):,}", f"{macs(model):,}")
     output().print(listing)

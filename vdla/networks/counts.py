@@ -20,7 +20,7 @@ class CountError(Error, ValueError):
 
 
 def parameters(model: ModelProto) -> int:
-    """The number of trained values: float constants without running statistics."""
+    """The number of trained values: constants in float or int8, without running statistics."""
     from onnx import TensorProto
 
     statistics = {
@@ -32,7 +32,7 @@ def parameters(model: ModelProto) -> int:
     trained = (
         tensor.dims  # scalars are bounds and factors
         for tensor in model.graph.initializer
-        if tensor.data_type == TensorProto.FLOAT and tensor.dims and tensor.name not in statistics
+        if tensor.data_type in (TensorProto.FLOAT, TensorProto.INT8) and tensor.dims and tensor.name not in statistics
     )
     return sum(prod(dims) for dims in trained)
 

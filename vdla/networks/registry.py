@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`NETWORKS`: every network by name, with a variant for tests and what its input looks like."""
+"""`NETWORKS`: every network by name, with a variant for tests and what its input looks like.
+
+`GALLERY` has small ones, each for an instruction of the gallery.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +17,7 @@ from numpy.random import Generator, default_rng
 from vdla.networks.dcgan import dcgan_generator
 from vdla.networks.deep_q_network import deep_q_network
 from vdla.networks.digits import digits, some_digits
+from vdla.networks.gallery import blocks_of_fifteen, four_bits, perceptron, signs, sound, swishes, two_of_four
 from vdla.networks.lstm_language_model import lstm_language_model
 from vdla.networks.mobilenet import mobilenet_v1, mobilenet_v2, mobilenet_v3
 from vdla.networks.resnet import resnet18, resnet50
@@ -148,11 +153,24 @@ _ALL = (
 NETWORKS: Mapping[str, Network] = {network.name: network for network in _ALL}
 """The networks in the order of the documentation."""
 
+_BINARY = partial(perceptron, features=(512, 1024, 1024, 16), weights=signs, activation="Sign")
+_FLOATING = partial(perceptron, features=(480, 960, 960, 15), weights=blocks_of_fifteen)
+_GALLERY = (
+    Network("sign_perceptron", "perceptron, weights +1 and -1", partial(perceptron, weights=signs)),
+    Network("binary_perceptron", "perceptron of +1 and -1", _BINARY),
+    Network("four_bit_perceptron", "perceptron, weights of 4 bits", partial(perceptron, weights=four_bits)),
+    Network("sparse_perceptron", "perceptron, 2:4 sparse weights", partial(perceptron, weights=two_of_four)),
+    Network("block_perceptron", "perceptron, block floating point", _FLOATING),
+    Network("sound", "convolutions of 1024 samples", sound),
+    Network("swishes", "hard-swish, 16x16", swishes),
+)
+GALLERY: Mapping[str, Network] = {network.name: network for network in _GALLERY}
+"""Small networks with the operators that the gallery's instructions are for."""
+KNOWN: Mapping[str, Network] = {**NETWORKS, **GALLERY}
+
 
 def network(name: str) -> Network:
     """A network by name."""
-    if name not in NETWORKS:
-        raise NetworkError(
-            f"network: name must be one of {', '.join(NETWORKS)}, got {name}{did_you_mean(name, NETWORKS)}"
-        )
-    return NETWORKS[name]
+    if name not in KNOWN:
+        raise NetworkError(f"network: name must be one of {', '.join(KNOWN)}, got {name}{did_you_mean(name, KNOWN)}")
+    return KNOWN[name]

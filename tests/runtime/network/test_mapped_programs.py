@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import vdla
-from vdla.benchmarks.evaluate import gallery_networks as gallery
 from vdla.benchmarks.evaluate.networks import in_network
 from vdla.compiler.extensions import ExtensionError, NetworkLayer, extend
 from vdla.hardware.config import Config
+from vdla.networks import gallery
 from vdla.networks.network_builder import NetworkBuilder
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluator import evaluate
@@ -222,6 +222,6 @@ def wrong_weights(layer: NetworkLayer, config: Config) -> Any:
     ],
 )
 def test_a_formulation_that_is_wrong_is_refused(formulation: Any, rule: str) -> None:
-    model = import_network(gallery.perceptron(0, gallery.two_of_four, (64, 32)))
+    model = import_network(gallery.perceptron(weights=gallery.two_of_four, features=(64, 32)))
     with pytest.raises(ExtensionError, match=rule):
         compile_network(model, extend(PYNQ, formulating(formulation)))

@@ -24,12 +24,12 @@ Weights = Callable[[np.random.Generator, tuple[int, int]], NDArray[np.int8]]
 SIXTEENTHS = 1 / 16
 
 
-def sound(seed: int, samples: int = 1024, width: int = 32, classes: int = 10) -> ModelProto:
+def sound(batch: int | str = 1, seed: int = 0, samples: int = 1024, width: int = 32, classes: int = 10) -> ModelProto:
     """A network for waveforms: convolutions of one dimension, each with a maximum of four samples
     (Dai et al., 2017).
     """
     net = NetworkBuilder("sound", seed)
-    x, channels = net.input("sound", (1, 1, samples)), 1
+    x, channels = net.input("sound", (batch, 1, samples)), 1
     for index in range(3):
         weight = net.constant(f"conv{index}.weight", net.normal((width, channels, 3), (2 / (3 * channels)) ** 0.5))
         x = net.node("Conv", [x, weight], f"conv{index}", kernel_shape=[3], pads=[1, 1])
@@ -40,17 +40,22 @@ def sound(seed: int, samples: int = 1024, width: int = 32, classes: int = 10) ->
     x = net.node("Flatten", [x], "flat", axis=1)
     weight = net.constant("classifier.weight", net.normal((classes, width), width**-0.5))
     net.node("Gemm", [x, weight], "logits", transB=1)
-    return net.model({"logits": (1, classes)})
+    return net.model({"logits": (batch, classes)})
 
 
 def perceptron(
-    seed: int, weights: Weights, features: Sequence[int] = (512, 512, 512, 16), activation: str = "Relu"
+    batch: int | str = 1,
+    seed: int = 0,
+    *,
+    weights: Weights,
+    features: Sequence[int] = (512, 512, 512, 16),
+    activation: str = "Relu",
 ) -> ModelProto:
     """Dense layers whose weights are given, quantised, with an activation between them; that of
     binary networks, Sign, has results of +1 and -1.
     """
     net = NetworkBuilder("perceptron", seed)
-    x = _requantised(net, net.input("features", (1, features[0])), SIXTEENTHS, "features")
+    x = _requantised(net, net.input("features", (batch, features[0])), SIXTEENTHS, "features")
     for index, (inputs, outputs) in enumerate(pairwise(features)):
         name = f"dense{index}"
         values = weights(net.random, (outputs, inputs))
@@ -63,7 +68,7 @@ def perceptron(
             x = _requantised(net, _sign(net, x, name), 1.0, f"{name}.signs") if inner else x
         else:
             x = _requantised(net, net.node(activation, [x], f"{name}.active") if inner else x, SIXTEENTHS, name)
-    return net.model({x: (1, features[-1])})
+    return net.model({x: (batch, features[-1])})
 
 
 def _sign(net: NetworkBuilder, x: str, name: str) -> str:
@@ -72,10 +77,10 @@ def _sign(net: NetworkBuilder, x: str, name: str) -> str:
     return net.node("Sign", [net.node("Add", [x, half], f"{name}.moved")], f"{name}.sign")
 
 
-def swishes(seed: int, image: int = 16, width: int = 32, depth: int = 3) -> ModelProto:
+def swishes(batch: int | str = 1, seed: int = 0, image: int = 16, width: int = 32, depth: int = 3) -> ModelProto:
     """Convolutions with hard-swish, whose operands and results are sixteenths."""
     net = NetworkBuilder("swishes", seed)
-    x, channels = _requantised(net, net.input("image", (1, 3, image, image)), SIXTEENTHS, "image"), 3
+    x, channels = _requantised(net, net.input("image", (batch, 3, image, image)), SIXTEENTHS, "image"), 3
     for index in range(depth):
         name, kernel = f"conv{index}", 3 if index % 2 == 0 else 1
         values = net.random.integers(-127, 128, (width, channels, kernel, kernel)).astype(np.int8)
@@ -85,7 +90,7 @@ def swishes(seed: int, image: int = 16, width: int = 32, depth: int = 3) -> Mode
         x = _requantised(net, x, SIXTEENTHS, name)
         x = _requantised(net, net.node("HardSwish", [x], f"{name}.swish"), SIXTEENTHS, f"{name}.swish")
         channels = width
-    return net.model({x: (1, width, image, image)})
+    return net.model({x: (batch, width, image, image)})
 
 
 def _requantised(net: NetworkBuilder, x: str, scale: float, name: str) -> str:
