@@ -77,15 +77,19 @@ def pages() -> list[str]:
 
 
 def write_file(name: str, folder: Path) -> Path:
-    """The extension of a page as a file in `folder`, beside all others of its example."""
+    """The extension of a page as a file below `folder`, beside all others of its example, whose
+    names those of other examples have too.
+    """
     page = (DOCS / f"extension-{name}.md").read_text(encoding="utf-8")
     shown = re.search(rf'title="(examples/\w+)/{name}\.py"', page)
     if shown is None:
         raise ExampleError(f"evaluate: page extension-{name}.md must show {name}.py, got none")
+    beside = folder / name
+    beside.mkdir(exist_ok=True)
     for path in (ROOT / shown[1]).iterdir():
         if path.is_file():
-            shutil.copy(path, folder)
-    return folder / f"{name}.py"
+            shutil.copy(path, beside)
+    return beside / f"{name}.py"
 
 
 def _lines(source: Path) -> int:

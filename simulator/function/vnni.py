@@ -12,8 +12,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import numba  # first, since it is what a user must install where either is missing
+
+# isort: split
 import llvmlite.binding as llvm
-import numba
 from llvmlite import ir
 from numba.core import types
 from numba.core.cgutils import raw_memcpy

@@ -47,11 +47,22 @@ def executed(text: str, folder: Path) -> str:
     notebook.metadata.language_info = {"name": "python"}
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if not _of_pynq(output)]
+            cell.outputs = _joined([output for output in cell.outputs if not _of_pynq(output)])
         for output in cell.get("outputs", ()):
             assert output.output_type in ("execute_result", "stream"), output
             assert output.get("name") != "stderr", output.text
     return _HOST_CPU.sub("cpu (host)", nbformat.writes(notebook)) + "\n"
+
+
+def _joined(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """The outputs with what a cell prints in one: a kernel sends in parts what takes long."""
+    result: list[nbformat.NotebookNode] = []
+    for output in outputs:
+        if result and output.output_type == "stream" == result[-1].output_type and output.name == result[-1].name:
+            result[-1].text += output.text
+        else:
+            result.append(output)
+    return result
 
 
 def _of_pynq(output: nbformat.NotebookNode) -> bool:
