@@ -49,7 +49,7 @@ def test_a_datapath_in_a_file_of_its_own_is_part_of_the_example(tmp_path: Path) 
     assert path.with_suffix(".sv").read_text().endswith("endmodule\n")
     assert examples._lines(path) > len(path.read_text().splitlines()) + 100
     unit = vdla.extend(vdla.Config.preset("pynq_z1"), path).extensions
-    assert {plug_in.datapath.place for plug_in in unit} == {str(tmp_path / "depthwise.sv")}
+    assert {plug_in.datapath.place for plug_in in unit} == {str(tmp_path / "depthwise" / "depthwise.sv")}
 
 
 def test_figures(monkeypatch: pytest.MonkeyPatch) -> None:
