@@ -208,6 +208,7 @@ def load_extension(source: Source) -> LoadedExtension:
     """Make an extension known to this process, which can then read what names it: programs and
     configurations.
     """
+    _fitting_unit.cache_clear()  # a function may declare something else now, as in a notebook
     result = LoadedExtension(source if callable(source) else _declaration(str(source)))
     register(source if callable(source) else str(source), result.plug_ins)
     return result

@@ -343,3 +343,18 @@ def test_an_entry_point_that_gives_no_declaration_is_refused(installed, value, r
     with pytest.raises(ExtensionError) as error:
         vdla.extend(TINY, "mine")
     assert str(error.value) == f"extension mine: entry point {value} {rule}"
+
+
+def test_a_function_that_declares_something_else_is_asked_again():
+    """As in a notebook, in which a cell with a constant is changed and executed again."""
+    latencies = [2]
+
+    def declare(config):
+        return replace(sad(config), latency=latencies[-1])
+
+    first = vdla.extend(TINY, declare)
+    assert load.extension_of(first, first.extensions[0]).latency == 2
+    latencies.append(5)
+    second = vdla.extend(TINY, declare)
+    assert first.extensions != second.extensions
+    assert load.extension_of(second, second.extensions[0]).latency == 5
