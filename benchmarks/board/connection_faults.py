@@ -17,7 +17,6 @@ from tempfile import TemporaryDirectory
 from vdla.benchmarks.harness import Row
 from vdla.hardware.config import Config
 from vdla.runtime.remote.certificate_life import CertificateLife
-from vdla.runtime.remote.certificates import Authority
 from vdla.runtime.remote.connection_cause import Cause, ConnectionFault
 from vdla.runtime.remote.credentials import Credentials
 from vdla.runtime.remote.remote_device import RemoteDevice
@@ -65,6 +64,8 @@ class FailedConnection:
 @contextmanager
 def failed_connections(folder: Path) -> Iterator[tuple[FailedConnection, ...]]:
     """A connection for each cause, while their servers run; certificates go to `folder`."""
+    from vdla.runtime.remote.certificates import Authority  # which needs the package cryptography
+
     now, hosts = datetime.datetime.now(datetime.timezone.utc), ["127.0.0.1", "localhost"]
     valid, past = CertificateLife.of(_DAYS, now - datetime.timedelta(hours=1)), CertificateLife.of(_DAYS, PAST)
     ours, others = Authority.new(valid), Authority.new(valid)
