@@ -24,12 +24,12 @@ import numpy as np
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer, Gemm, Instruction, Load, Operand, Vector, VectorOp, instruction_columns
-from vdla.simulator.function import execute, kernels, kernels_stream, vnni
+from vdla.simulator.function import dot_unit, execute, kernels, kernels_stream
 from vdla.simulator.timing import event_loop, time_columns
 from vdla.support.cache import CacheError, locked, user_cache
 
 USUAL = ("timing", "function")
-PARTS = USUAL if vnni.available() else (*USUAL, "vector")  # else one loop has both
+PARTS = USUAL if dot_unit.available() else (*USUAL, "vector")  # else one loop has both
 _TIMEOUT_S = 120.0
 
 
@@ -60,8 +60,8 @@ def is_warm(part: str) -> bool:
     """Whether the machine code of a part is on disk."""
     entries: dict[str, tuple[Any, ...]] = {
         "timing": (event_loop.run,),
-        "function": (kernels_stream.run,) if vnni.available() else (kernels.extents, kernels.gemm),
-        "vector": (kernels_stream.run,) if vnni.available() else (kernels.extents, kernels.vector),
+        "function": (kernels_stream.run,) if dot_unit.available() else (kernels.extents, kernels.gemm),
+        "vector": (kernels_stream.run,) if dot_unit.available() else (kernels.extents, kernels.vector),
     }
     try:
         return all(bool(entry._cache._cache_file._load_index()) for entry in entries[part])

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Buffer, PlugInState, Port, StatePort, uop_columns
 from vdla.hardware.numerics import unpack_elements
-from vdla.simulator.function import kernels_vnni
+from vdla.simulator.function import kernels_tiled
+from vdla.simulator.function.dot_unit import FLIP, GROUP, VNNI, interleave
 from vdla.simulator.support.errors import SimulationError, require_below
 from vdla.support.arrays import Array, Bytes
 
@@ -25,7 +26,7 @@ Row = list[int]  # the columns of an instruction as plain integers
 
 
 class Buffers:
-    """Zeroed buffers of one machine, and its DRAM; `tiled` adds the VNNI kernel's operands."""
+    """Zeroed buffers of one machine, and its DRAM; `tiled` adds the operands of `kernels_tiled`."""
 
     def __init__(self, config: Config, dram: Bytes, tiled: bool) -> None:
         if dram.dtype != np.uint8 or dram.ndim != 1 or not dram.flags.c_contiguous:
@@ -55,11 +56,12 @@ class Buffers:
         self._fill_tiles()
 
     def _fill_tiles(self) -> None:
-        depth = (self.config.wgt_depth, self.config.block_out, self.config.block_in)
-        self.offsets = np.zeros(self.config.inp_depth * self.config.batch if self.tiled else 0, np.int32)
-        tiles = np.full((depth[0], depth[1] * depth[2] // 4) if self.tiled else (0, 1), 0x80808080, np.uint32)
-        self.tiles = tiles.view(np.int32)
-        words = self.inp.reshape(-1).view(np.int32) if self.tiled else self.offsets
+        config = self.config
+        self.offsets = np.zeros(config.inp_depth * config.batch if self.tiled and VNNI else 0, np.int32)
+        self.wide_inp = np.zeros(self.inp.shape if self.tiled and not VNNI else 0, np.int16)
+        tile = config.block_out * config.block_in // GROUP
+        self.tiles = np.full((config.wgt_depth, tile) if self.tiled else (0, 1), FLIP, np.uint32).view(np.int32)
+        words = (self.inp if VNNI else self.wide_inp).reshape(-1).view(np.int32) if self.tiled else self.offsets
         self.flat = (words, self.offsets, self.tiles.reshape(-1), self.acc.reshape(-1))
 
     # --- contents
@@ -134,11 +136,13 @@ class Buffers:
 
     def _retile(self, buffer: int, sram: int, count: int, area: Array) -> None:
         if buffer == _WGT:
-            self.tiles[sram : sram + count] = kernels_vnni.interleave(area).reshape(count, -1)
-        elif buffer == _INP:
+            self.tiles[sram : sram + count] = interleave(area).reshape(count, -1)
+        elif buffer == _INP and VNNI:
             batch = self.config.batch
             sums = self.offsets[sram * batch : (sram + count) * batch]
-            kernels_vnni.sum_entries(area.reshape(count * batch, -1), sums)
+            kernels_tiled.sum_entries(area.reshape(count * batch, -1), sums)
+        elif buffer == _INP:
+            self.wide_inp[sram : sram + count] = area.reshape(count, *self.inp.shape[1:])
 
     def inputs_changed(self, first: int, last: int) -> None:
         """Note that steps of an extension have written entries of the input buffer."""

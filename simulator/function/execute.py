@@ -28,9 +28,10 @@ from vdla.hardware.isa import (
     plug_in_of,
     ports_of,
 )
-from vdla.simulator.function import kernels, kernels_stream, kernels_vnni, vnni
+from vdla.simulator.function import dot_unit, kernels, kernels_stream, kernels_tiled
 from vdla.simulator.function.buffers import Buffers, Row
 from vdla.simulator.function.extension_kernel import emitted_entries, extension_kernel, stage_kernel
+from vdla.simulator.function.lanes import LANES
 from vdla.simulator.support.errors import Escape, SimulationError, name_of, require_below
 from vdla.support.arrays import Bools, Bytes, Ints
 
@@ -41,11 +42,11 @@ class Engine:
     """Executes single instructions of a linked stream, on a DRAM image that it updates."""
 
     def __init__(self, config: Config, columns: Ints, dram: Bytes, portable: bool = False) -> None:
-        fast = not portable and vnni.available() and kernels_vnni.supports(config.block_in, config.block_out)
+        fast = not portable and dot_unit.available() and kernels_tiled.supports(config.block_in, config.block_out)
         self.config = config
         self.columns = columns
         self.buffers = Buffers(config, dram, tiled=fast)
-        shape = (config.batch, config.block_out // vnni.LANES, config.block_in // 4, config.inp_bits)
+        shape = (config.batch, config.block_out // LANES, config.block_in // dot_unit.GROUP, config.inp_bits)
         self._sizes = np.array(shape, np.int64)
         self._stream = None if not fast or config.inp_bits < 8 or config.wgt_bits < 8 else self._stream_arguments()
 
@@ -68,8 +69,8 @@ class Engine:
         inp, wgt = m.inp.reshape(-1), m.wgt.reshape(-1)
         return (
             np.array([limits[name] for name in kernels_stream.LIMITS], np.int64), self._sizes, m.dram,
-            inp, inp.view(np.uint8), words, m.inp_vectors, offsets,
-            wgt.view(np.uint8), wgt.view(np.int32), m.wgt_vectors, tiles,
+            inp, inp.view(np.uint8), words, m.wide_inp.reshape(-1), m.inp_vectors, offsets,
+            wgt.view(np.uint8), m.wgt_vectors, tiles,
             m.scl, m.scl.reshape(-1).view(np.uint8), m.uop, m.acc, flat_acc, m.out, m.out.reshape(-1), m.raw,
         )  # fmt: skip
 
@@ -126,7 +127,7 @@ class Engine:
     def _gemm(self, row: Ints, uops: Ints) -> None:
         m = self.buffers
         if m.tiled:
-            kernels_vnni.gemm(row, uops, *m.flat, self._sizes, m.scl, m.out, m.raw)
+            kernels_tiled.gemm(row, uops, *m.flat, self._sizes, m.scl, m.out, m.raw)
         else:
             kernels.gemm(row, uops, m.inp, m.wgt, m.acc, m.scl, m.out, m.raw, self.config.out_bits)
 

@@ -12,7 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Emit, Operand, Source, VectorOp
-from vdla.simulator.function.vnni import LANES, load16, multiply_add16, requantise16, splat16, store16, widen16
+from vdla.simulator.function.lanes import (
+    LANES,
+    Value,
+    add16,
+    load16,
+    max16,
+    min16,
+    mul16,
+    requantise16,
+    shift_left16,
+    shift_right16,
+    splat16,
+    store16,
+    sub16,
+    widen16,
+)
 from vdla.simulator.support.jit import Int, entry_point, helper, inline_helper
 from vdla.support.arrays import Bytes, Ints
 
@@ -147,8 +162,8 @@ def vector(
 
     `inp[vector, batch * block_out]`, `wgt[vector, block_out]`, `acc[entry, batch * block_out]`.
     """
-    x = np.empty(acc.shape[1], np.int32)
-    b = np.empty(acc.shape[1], np.int32)
+    xs = np.empty(acc.shape[1], np.int32)
+    bs = np.empty(acc.shape[1], np.int32)
     width, lanes = acc.shape[1], wgt.shape[1]
     flat_acc, flat_inp, flat_wgt, flat_scl, flat_out = (
         acc.reshape(-1),
@@ -157,8 +172,7 @@ def vector(
         scl.reshape(-1),
         out.reshape(-1),
     )
-    products = row[_OP] == _MAC and row[_SOURCE] == _FROM_INP and row[_OPERAND] != _BY_SRC and lanes % LANES == 0
-    whole = sends_bytes(row, bits, lanes)
+    on_lanes, whole = lanes % LANES == 0, sends_bytes(row, bits, lanes)
     for i in range(row[LOOP0]):
         for j in range(row[LOOP1]):
             off_acc = i * row[ACC0] + j * row[ACC1]
@@ -169,16 +183,21 @@ def vector(
                 a = off_acc + uops[u, U_ACC]
                 at, s, w = row[ACC] + a, src + uops[u, U_SRC], weight + uops[u, U_WGT]
                 begins = row[INIT] != 0 and uops[u, U_FIRST] != 0
-                if products:
-                    _add_products(
-                        row, flat_acc, at * width, flat_inp, s * width, flat_wgt, w * lanes, begins, width, lanes
-                    )
+                if on_lanes:
+                    for part in range(0, width, LANES):
+                        x = _source16(row, flat_inp, flat_acc, s * width + part)
+                        b = _operand16(row, flat_wgt, w * lanes + part % lanes, x)
+                        if begins:
+                            result = mul16(x, b) if row[_OP] == _MAC else b
+                        else:
+                            result = _combine16(row[_OP], load16(flat_acc, at * width + part), x, b)
+                        store16(flat_acc, at * width + part, result)
                 else:
-                    _operands(row, inp, wgt, acc, s, w, x, b)
+                    _operands(row, inp, wgt, acc, s, w, xs, bs)
                     if begins:
-                        _begin(row[_OP], acc[at], x, b)
+                        _begin(row[_OP], acc[at], xs, bs)
                     else:
-                        _apply(row[_OP], acc[at], x, b)
+                        _apply(row[_OP], acc[at], xs, bs)
                 if row[EMIT] != EMIT_NONE and uops[u, U_LAST] != 0:
                     if whole:
                         send_bytes(
@@ -189,14 +208,41 @@ def vector(
 
 
 @inline_helper
-def _add_products(
-    row: Ints, sums: Sums, at: Int, x: Elements, s: Int, wgt: Elements, w: Int, begins: bool, width: Int, lanes: Int
-) -> None:
-    """MAC of an entry with inputs times weights or an immediate, as of depthwise convolutions."""
-    for part in range(0, width, LANES):
-        total = splat16(0) if begins else load16(sums, at + part)
-        factors = widen16(wgt, w + part % lanes) if row[_OPERAND] == _BY_WGT else splat16(row[_IMM])
-        store16(sums, at + part, multiply_add16(total, widen16(x, s + part), factors))
+def _source16(row: Ints, inp: Elements, acc: Sums, at: Int) -> Value:
+    if row[_OPERAND] != _BY_SRC and row[_OP] != _MAC:
+        return splat16(0)
+    return widen16(inp, at) if row[_SOURCE] == _FROM_INP else load16(acc, at)
+
+
+@inline_helper
+def _operand16(row: Ints, wgt: Elements, at: Int, x: Value) -> Value:
+    if row[_OPERAND] == _BY_SRC:
+        return x
+    return widen16(wgt, at) if row[_OPERAND] == _BY_WGT else splat16(row[_IMM])
+
+
+@inline_helper
+def _combine16(op: Int, a: Value, x: Value, b: Value) -> Value:
+    """`_combine` on lanes."""
+    if op == _ADD:
+        return add16(a, b)
+    if op == _SUB:
+        return sub16(a, b)
+    if op == _MUL:
+        return mul16(a, b)
+    if op == _MAC:
+        return add16(a, mul16(x, b))
+    if op == _MIN:
+        return min16(a, b)
+    if op == _MAX:
+        return max16(a, b)
+    if op == _SHL:
+        return shift_left16(a, b)
+    if op == _SHR:
+        return shift_right16(a, b)
+    if op == _CLIP:
+        return min16(max16(a, sub16(splat16(0), b)), b)
+    return b
 
 
 @helper

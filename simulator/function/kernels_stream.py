@@ -3,19 +3,23 @@
 
 The loop stops at the first instruction that it does not cover, or that leaves a buffer or DRAM; the
 caller executes that one, with its checks and errors. It covers GEMM and VECTOR, LOADs to inp, wgt
-and scl, and STOREs, where the VNNI kernels apply.
+and scl, and STOREs, where `kernels_tiled` applies.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Buffer, Opcode, Operand, Source, StagedEmit, VectorOp
-from vdla.simulator.function import kernels, kernels_vnni
+from vdla.simulator.function import kernels, kernels_tiled
+from vdla.simulator.function.dot_unit import GROUP, VNNI, interleave_block
 from vdla.simulator.function.kernels import ACC, EMIT, EMIT_NONE, OUT, Elements, Sums
-from vdla.simulator.function.vnni import LANES, copy_bytes, interleave64
+from vdla.simulator.function.lanes import LANES, copy_bytes
 from vdla.simulator.support.jit import Int, entry_point, helper, helper_of, inline_helper
 from vdla.support.arrays import Bytes, Ints
+
+Wide = NDArray[np.int16]
 
 LIMITS = (
     "axi_bytes", "inp_bytes", "wgt_bytes", "scl_bytes", "out_bytes", "inp_depth", "wgt_depth", "scl_depth",
@@ -39,10 +43,10 @@ _INP, _WGT, _SCL = int(Buffer.INP), int(Buffer.WGT), int(Buffer.SCL)
 _RAW, _STAGE = int(StagedEmit.RAW), int(StagedEmit.STAGE)
 _MAC, _FROM_INP = int(VectorOp.MAC), int(Source.INP)
 _BY_SRC, _BY_WGT = int(Operand.SRC), int(Operand.WGT)
-_COMMON_GROUPS, _COMMON_LANES = 4, 16  # block_in of 16, in groups of four
-_FLIP = np.int32(-0x7F7F7F80)  # 0x80808080
+_COMMON_LANES = 16  # block_in
+_FLIP = np.int32(-0x7F7F7F80)  # as an int32, dot_unit.FLIP of VNNI
 
-_extents, _gemm, _vector = helper_of(kernels.extents), helper_of(kernels_vnni.gemm), helper_of(kernels.vector)
+_extents, _gemm, _vector = helper_of(kernels.extents), helper_of(kernels_tiled.gemm), helper_of(kernels.vector)
 
 
 @helper
@@ -79,17 +83,27 @@ def _load_entries(row: Ints, entry_bytes: Int, limits: Ints, dram: Bytes, target
 
 
 @helper
-def _interleave(words: Sums, tiles: Sums, first: Int, count: Int, limits: Ints) -> None:
-    """The weights of entries as `kernels_vnni.interleave` orders them."""
-    groups, chunks = limits[_BLOCK_IN] // 4, limits[_BLOCK_OUT] // LANES
+def _interleave(weights: Bytes, tiles: Sums, first: Int, count: Int, limits: Ints) -> None:
+    """The weights of entries as `dot_unit.interleave` orders them."""
+    block_in, chunks = limits[_BLOCK_IN], limits[_BLOCK_OUT] // LANES
+    groups = block_in // GROUP
     for part in range(first * chunks, (first + count) * chunks):
-        start = part * groups * LANES
-        if groups == _COMMON_GROUPS:
-            interleave64(words, start, tiles, start)
+        source, place = part * LANES * block_in, part * LANES * groups
+        if block_in == _COMMON_LANES:
+            interleave_block(weights, source, tiles, place)
             continue
         for g in range(groups):
             for o in range(LANES):
-                tiles[start + g * LANES + o] = words[start + o * groups + g] ^ _FLIP
+                tiles[place + g * LANES + o] = _group(weights, source + o * block_in + g * GROUP)
+
+
+@inline_helper
+def _group(weights: Bytes, at: Int) -> Int:
+    """GROUP weights as a lane of the dot product has them."""
+    if VNNI:
+        word = np.int32(weights[at]) | np.int32(weights[at + 1]) << 8
+        return (word | np.int32(weights[at + 2]) << 16 | np.int32(weights[at + 3]) << 24) ^ _FLIP
+    return (np.int32(np.int8(weights[at])) & 0xFFFF) | np.int32(np.int8(weights[at + 1])) << 16
 
 
 @inline_helper
@@ -104,7 +118,7 @@ def _sum_entries(inp: Elements, offsets: Sums, first: Int, count: Int, lanes: In
 
 @helper
 def _load(
-    row: Ints, limits: Ints, dram: Bytes, inp: Elements, inp8: Bytes, offsets: Sums, wgt8: Bytes, words: Sums,
+    row: Ints, limits: Ints, dram: Bytes, inp: Elements, inp8: Bytes, wide_inp: Wide, offsets: Sums, wgt8: Bytes,
     tiles: Sums, scl8: Bytes,
 ) -> bool:  # fmt: skip
     """Execute a LOAD; False if it is not covered or leaves its buffer or DRAM."""
@@ -120,13 +134,16 @@ def _load(
     if buffer == _INP:
         _load_entries(row, entry_bytes, limits, dram, inp8)
         entry_blocks = entry_bytes // limits[_BLOCK_IN]
-        if limits[_BLOCK_IN] == _COMMON_LANES:
+        if not VNNI:
+            for n in range(first * entry_bytes, (first + count) * entry_bytes):
+                wide_inp[n] = inp[n]
+        elif limits[_BLOCK_IN] == _COMMON_LANES:
             _sum_entries(inp, offsets, first * entry_blocks, count * entry_blocks, _COMMON_LANES)
         else:
             _sum_entries(inp, offsets, first * entry_blocks, count * entry_blocks, limits[_BLOCK_IN])
     elif buffer == _WGT:
         _load_entries(row, entry_bytes, limits, dram, wgt8)
-        _interleave(words, tiles, first, count, limits)
+        _interleave(wgt8, tiles, first, count, limits)
     else:
         _load_entries(row, entry_bytes, limits, dram, scl8)
     return True
@@ -177,10 +194,10 @@ def run(
     inp: Elements,
     inp8: Bytes,
     inp_words: Sums,
+    wide_inp: Wide,
     inp_vectors: Elements,
     offsets: Sums,
     wgt8: Bytes,
-    wgt_words: Sums,
     wgt_vectors: Elements,
     tiles: Sums,
     scl: Ints,
@@ -197,7 +214,7 @@ def run(
         row = columns[order[at]]
         opcode = row[_OPCODE]
         if opcode == _LOAD:
-            if not _load(row, limits, dram, inp, inp8, offsets, wgt8, wgt_words, tiles, scl8):
+            if not _load(row, limits, dram, inp, inp8, wide_inp, offsets, wgt8, tiles, scl8):
                 return at
         elif opcode == _STORE:
             if not _store(row, limits, dram, out8):

@@ -190,11 +190,11 @@ def _machine() -> list[DoctorFinding]:
 def _kernel() -> DoctorFinding:
     """Which kernel the simulator uses for matrix products on pynq_z1."""
     from vdla.hardware.config import Config
-    from vdla.simulator.function import kernels_vnni, vnni
+    from vdla.simulator.function import dot_unit, kernels_tiled
 
     start_s, config = time.perf_counter(), Config.preset("pynq_z1")
-    fast = vnni.available() and kernels_vnni.supports(config.block_in, config.block_out)
-    name = "AVX-512 VNNI" if fast else "portable: AVX-512 VNNI would be several times faster"
+    fast = dot_unit.available() and kernels_tiled.supports(config.block_in, config.block_out)
+    name = dot_unit.UNIT if fast else "scalar, since VDLA_PORTABLE is set"
     return DoctorFinding("simulator kernel", f"{name} (ready in {time.perf_counter() - start_s:.1f} s)")
 
 

@@ -15,6 +15,7 @@ from vdla.hardware.isa import (
     Load,
     MicroOp,
     Operand,
+    Source,
     Sync,
     Unit,
     Vector,
@@ -24,7 +25,7 @@ from vdla.hardware.isa import (
     instruction_columns,
 )
 from vdla.hardware.numerics import pack_elements, pack_scale
-from vdla.simulator.function import Engine, execute, token_order, vnni
+from vdla.simulator.function import Engine, dot_unit, execute, token_order
 from vdla.simulator.support.errors import SimulationError
 from vdla.verification.programs.random_programs import random_draft
 
@@ -121,12 +122,46 @@ def test_the_fast_kernel_equals_the_model_for_every_shape(shape):
         compare(config, seed, portable=False, count=60)
 
 
+@pytest.mark.parametrize("shape", [(1, 16, 16), (2, 4, 16), (1, 32, 32), (4, 2, 32)])
+def test_one_loop_over_all_instructions_equals_single_ones(shape):
+    batch, block_in, block_out = shape
+    config = Config(batch=batch, block_in=block_in, block_out=block_out, inp_kib=4, wgt_kib=16, acc_kib=8, out_kib=4)
+    for seed in range(4):
+        draft = random_draft(config, seed, 60, longest=24)
+        columns, dram = random_image(draft.program(draft.needed_tokens), seed)
+        whole, single = Engine(config, columns, dram.copy()), Engine(config, columns, dram.copy())
+        order = token_order(columns)
+        whole.run(order)
+        for index in order.tolist():
+            single.execute(index)
+        for name in ("dram", "inp", "wgt", "acc", "out", "scl", "offsets", "wide_inp", "tiles"):
+            assert np.array_equal(getattr(whole.buffers, name), getattr(single.buffers, name)), (name, seed)
+
+
+EDGES = np.array([-(2**31), 1 - 2**31, -(2**16), -129, -31, -1, 0, 1, 2, 31, 32, 127, 2**16, 2**31 - 2, 2**31 - 1, 5])
+
+
+@pytest.mark.parametrize("operand", [Operand.SRC, Operand.IMM])
+@pytest.mark.parametrize("op", list(VectorOp))
+def test_vector_operations_wrap_and_round_at_the_ends_of_32_bits(op, operand):
+    """Each entry of sums is one edge, the operands are all of them, in lanes or as immediates."""
+    config = Config.preset("pynq_z1")
+    immediates = [-(2**15), -1, 0, 1, 15, 31, 32, 2**15 - 1] if operand is Operand.IMM else [0]
+    dram = np.concatenate([EDGES.astype("<i4"), np.repeat(EDGES, 16).astype("<i4")]).view(np.uint8)
+    table = encode_uops(config, [MicroOp(last=1)]).reshape(-1)
+    image = np.concatenate([dram, table])
+    for imm in immediates:
+        step = Vector(op, operand, Source.ACC, imm=imm, loop0=16, acc0=1, acc=1, src=0, uop_end=1)
+        loads = [Load(Buffer.ACC, dram=0, x_size=17), Load(Buffer.UOP, dram=17 * 8, x_size=1)]
+        check(config, [*loads, step], image, False)
+
+
 def test_the_fast_kernel_can_be_switched_off(monkeypatch):
     config = Config.preset("pynq_z1")
     columns = instruction_columns(config, [])
     assert not Engine(config, columns, np.zeros(8, np.uint8), portable=True).buffers.tiled
     monkeypatch.setenv("VDLA_PORTABLE", "1")
-    assert not vnni.available()
+    assert not dot_unit.available()
     assert not Engine(config, columns, np.zeros(8, np.uint8)).buffers.tiled
 
 

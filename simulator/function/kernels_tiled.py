@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GEMM with AVX-512 VNNI: the results of `kernels.gemm`, for block_in % 4 == 0 and block_out % 16
-== 0.
+"""GEMM on lanes, by the dot product of the processor: the results of `kernels.gemm`, for block_in
+% GROUP == 0 and block_out % 16 == 0.
 
 Consecutive micro-ops that add to one entry are a *run*: its sums stay in registers, which changes
 no result, since int32 sums wrap and commute. Four positions of the inner loop share the weights in
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vdla.simulator.function.dot_unit import GROUP, VNNI, dot16
 from vdla.simulator.function.kernels import (
     ACC,
     ACC0,
@@ -41,30 +42,18 @@ from vdla.simulator.function.kernels import (
     send_bytes,
     sends_bytes,
 )
-from vdla.simulator.function.vnni import LANES, add16, broadcast16, dot16, load16, splat16, store16
+from vdla.simulator.function.lanes import LANES, add16, broadcast16, load16, splat16, store16
 from vdla.simulator.support.jit import Int, entry_point, helper, inline_helper
 from vdla.support.arrays import Bytes, Ints
 
 _POSITIONS = 4
-_COMMON_GROUPS = 4  # of four inputs each: block_in of 16
+_COMMON_GROUPS = 16 // GROUP  # block_in of 16
 _MOST_RUNS = 64  # independence is checked for every pair of runs
-_LANE_BYTES = 4
 
 
 def supports(block_in: Int, block_out: Int) -> bool:
-    """Whether entries are multiples of a vector."""
-    return bool(block_in % _LANE_BYTES == 0 and block_out % LANES == 0)
-
-
-def interleave(weights: Elements) -> Sums:
-    """Interleave `[n, block_out, block_in]` to `[n, block_out / 16, block_in / 4, 16]`.
-
-    Each element is four weights as unsigned bytes, with 128 added.
-    """
-    n, block_out, block_in = weights.shape
-    words = np.ascontiguousarray(weights).view(np.uint32)
-    tiles = words.reshape(n, block_out // LANES, LANES, block_in // _LANE_BYTES).transpose(0, 1, 3, 2)
-    return np.bitwise_xor(tiles, np.uint32(0x80808080), order="C").view(np.int32)
+    """Whether entries are multiples of what a lane and a vector hold."""
+    return bool(block_in % GROUP == 0 and block_out % LANES == 0)
 
 
 @entry_point
@@ -121,7 +110,8 @@ def gemm(
 ) -> None:
     """Execute a GEMM on flat int32 views.
 
-    `offsets` are the sums of `sum_entries`; `sizes` are batch, chunks, groups and bits.
+    `offsets` are the sums of `sum_entries`, if weights have 128 added; `sizes` are batch, chunks,
+    groups and bits.
     """
     runs = _runs(row, uops)
     block = _POSITIONS if _independent(row, uops, runs) else 1
@@ -171,7 +161,8 @@ def _run1(
             for u in range(len(uops)):
                 x = (src + uops[u, U_SRC]) * batch + b
                 w = ((wgt + uops[u, U_WGT]) * chunks + c) * groups * LANES
-                offset += offsets[x]
+                if VNNI:
+                    offset += offsets[x]
                 for g in range(0, groups - 1, 2):
                     even = dot16(even, load16(tiles, w + g * LANES), broadcast16(inp, x * groups + g))
                     odd = dot16(odd, load16(tiles, w + g * LANES + LANES), broadcast16(inp, x * groups + g + 1))
@@ -213,10 +204,11 @@ def _run4(
             for u in range(len(uops)):
                 x0 = (src + uops[u, U_SRC]) * batch + b
                 x1, x2, x3 = x0 + step_src, x0 + 2 * step_src, x0 + 3 * step_src
-                o0 += offsets[x0]
-                o1 += offsets[x1]
-                o2 += offsets[x2]
-                o3 += offsets[x3]
+                if VNNI:
+                    o0 += offsets[x0]
+                    o1 += offsets[x1]
+                    o2 += offsets[x2]
+                    o3 += offsets[x3]
                 w = ((wgt + uops[u, U_WGT]) * chunks + c) * groups * LANES
                 for g in range(groups):
                     weights = load16(tiles, w + g * LANES)
