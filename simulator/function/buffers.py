@@ -62,7 +62,8 @@ class Buffers:
         tile = config.block_out * config.block_in // GROUP
         self.tiles = np.full((config.wgt_depth, tile) if self.tiled else (0, 1), FLIP, np.uint32).view(np.int32)
         words = (self.inp if VNNI else self.wide_inp).reshape(-1).view(np.int32) if self.tiled else self.offsets
-        self.flat = (words, self.offsets, self.tiles.reshape(-1), self.acc.reshape(-1))
+        starts = np.zeros(config.uop_depth + 1, np.int64)
+        self.flat = (words, self.offsets, self.tiles.reshape(-1), self.acc.reshape(-1), starts)
 
     # --- contents
 

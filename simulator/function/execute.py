@@ -65,13 +65,13 @@ class Engine:
         m, config = self.buffers, self.config
         limits = {name: getattr(config, name) for name in kernels_stream.LIMITS if hasattr(config, name)}
         limits |= {f"{b}_bytes": getattr(config, f"{b}_entry_bytes") for b in ("inp", "wgt", "scl", "out")}
-        words, offsets, tiles, flat_acc = m.flat
+        words, offsets, tiles, flat_acc, starts = m.flat
         inp, wgt = m.inp.reshape(-1), m.wgt.reshape(-1)
         return (
             np.array([limits[name] for name in kernels_stream.LIMITS], np.int64), self._sizes, m.dram,
             inp, inp.view(np.uint8), words, m.wide_inp.reshape(-1), m.inp_vectors, offsets,
             wgt.view(np.uint8), m.wgt_vectors, tiles,
-            m.scl, m.scl.reshape(-1).view(np.uint8), m.uop, m.acc, flat_acc, m.out, m.out.reshape(-1), m.raw,
+            m.scl, m.scl.reshape(-1).view(np.uint8), m.uop, m.acc, flat_acc, starts, m.out, m.out.reshape(-1), m.raw,
         )  # fmt: skip
 
     def execute(self, index: int) -> None:

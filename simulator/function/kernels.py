@@ -162,17 +162,37 @@ def vector(
 
     `inp[vector, batch * block_out]`, `wgt[vector, block_out]`, `acc[entry, batch * block_out]`.
     """
-    xs = np.empty(acc.shape[1], np.int32)
-    bs = np.empty(acc.shape[1], np.int32)
-    width, lanes = acc.shape[1], wgt.shape[1]
-    flat_acc, flat_inp, flat_wgt, flat_scl, flat_out = (
-        acc.reshape(-1),
-        inp.reshape(-1),
-        wgt.reshape(-1),
-        scl.reshape(-1),
-        out.reshape(-1),
-    )
-    on_lanes, whole = lanes % LANES == 0, sends_bytes(row, bits, lanes)
+    if wgt.shape[1] % LANES == 0:
+        _vector16(row, uops, inp, wgt, acc, scl, out, raw, bits)
+        return
+    x = np.empty(acc.shape[1], np.int32)
+    b = np.empty(acc.shape[1], np.int32)
+    for i in range(row[LOOP0]):
+        for j in range(row[LOOP1]):
+            off_acc = i * row[ACC0] + j * row[ACC1]
+            src = row[SRC] + i * row[SRC0] + j * row[SRC1]
+            weight = row[WGT] + i * row[WGT0] + j * row[WGT1]
+            scale = row[SCL] + i * row[SCL0] + j * row[SCL1]
+            for u in range(len(uops)):
+                a = off_acc + uops[u, U_ACC]
+                sums = acc[row[ACC] + a]
+                _operands(row, inp, wgt, acc, src + uops[u, U_SRC], weight + uops[u, U_WGT], x, b)
+                if row[INIT] != 0 and uops[u, U_FIRST] != 0:
+                    _begin(row[_OP], sums, x, b)
+                else:
+                    _apply(row[_OP], sums, x, b)
+                if row[EMIT] != EMIT_NONE and uops[u, U_LAST] != 0:
+                    send(row, sums, scl[scale], row[OUT] + a, out, raw, bits)
+
+
+@helper
+def _vector16(
+    row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: Int
+) -> None:
+    """Execute a VECTOR on lanes, whose number is a multiple of LANES."""
+    width, lanes, whole = acc.shape[1], wgt.shape[1], sends_bytes(row, bits, wgt.shape[1])
+    xs, ws, sums = inp.reshape(-1), wgt.reshape(-1), acc.reshape(-1)
+    scales, bytes_out = scl.reshape(-1), out.reshape(-1)
     for i in range(row[LOOP0]):
         for j in range(row[LOOP1]):
             off_acc = i * row[ACC0] + j * row[ACC1]
@@ -183,26 +203,17 @@ def vector(
                 a = off_acc + uops[u, U_ACC]
                 at, s, w = row[ACC] + a, src + uops[u, U_SRC], weight + uops[u, U_WGT]
                 begins = row[INIT] != 0 and uops[u, U_FIRST] != 0
-                if on_lanes:
-                    for part in range(0, width, LANES):
-                        x = _source16(row, flat_inp, flat_acc, s * width + part)
-                        b = _operand16(row, flat_wgt, w * lanes + part % lanes, x)
-                        if begins:
-                            result = mul16(x, b) if row[_OP] == _MAC else b
-                        else:
-                            result = _combine16(row[_OP], load16(flat_acc, at * width + part), x, b)
-                        store16(flat_acc, at * width + part, result)
-                else:
-                    _operands(row, inp, wgt, acc, s, w, xs, bs)
+                for part in range(0, width, LANES):
+                    x = _source16(row, xs, sums, s * width + part)
+                    b = _operand16(row, ws, w * lanes + part % lanes, x)
                     if begins:
-                        _begin(row[_OP], acc[at], xs, bs)
+                        result = mul16(x, b) if row[_OP] == _MAC else b
                     else:
-                        _apply(row[_OP], acc[at], xs, bs)
+                        result = _combine16(row[_OP], load16(sums, at * width + part), x, b)
+                    store16(sums, at * width + part, result)
                 if row[EMIT] != EMIT_NONE and uops[u, U_LAST] != 0:
                     if whole:
-                        send_bytes(
-                            row, flat_acc, at * width, flat_scl, scale * lanes, flat_out, row[OUT] + a, width, lanes
-                        )
+                        send_bytes(row, sums, at * width, scales, scale * lanes, bytes_out, row[OUT] + a, width, lanes)
                     else:
                         send(row, acc[at], scl[scale], row[OUT] + a, out, raw, bits)
 

@@ -205,6 +205,7 @@ def run(
     uop: Ints,
     acc: Sums,
     flat_acc: Sums,
+    starts: Ints,
     out: Bytes,
     out8: Bytes,
     raw: Sums,
@@ -226,7 +227,7 @@ def run(
             if not _inside(row, limits, uops):
                 return at
             if opcode == _GEMM:
-                _gemm(row, uops, inp_words, offsets, tiles, flat_acc, sizes, scl, out, raw)
+                _gemm(row, uops, inp_words, offsets, tiles, flat_acc, starts, sizes, scl, out, raw)
             else:
                 _vector(row, uops, inp_vectors, wgt_vectors, acc, scl, out, raw, sizes[3])
         elif opcode != _SYNC:

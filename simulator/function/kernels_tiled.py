@@ -67,9 +67,8 @@ def sum_entries(inputs: Elements, sums: Sums) -> None:
 
 
 @helper
-def _runs(row: Ints, uops: Ints) -> Ints:
-    """The first micro-op of each run, then the number of micro-ops."""
-    starts = np.empty(len(uops) + 1, np.int64)
+def _runs(row: Ints, uops: Ints, starts: Ints) -> Ints:
+    """The first micro-op of each run, then the number of micro-ops, in memory that is given."""
     count = 0
     for u in range(len(uops)):
         begins = u == 0 or uops[u, U_ACC] != uops[u - 1, U_ACC]
@@ -90,7 +89,7 @@ def _independent(row: Ints, uops: Ints, runs: Ints) -> bool:
     for r in range(len(runs) - 1):
         for other in range(r):
             distance = abs(uops[runs[r], U_ACC] - uops[runs[other], U_ACC])
-            if distance != 0 and distance % step == 0 and distance // step < _POSITIONS:
+            if distance != 0 and distance < _POSITIONS * step and distance % step == 0:
                 return False
     return True
 
@@ -103,6 +102,7 @@ def gemm(
     offsets: Sums,
     tiles: Sums,
     acc: Sums,
+    starts: Ints,
     sizes: Ints,
     scl: Ints,
     out: Bytes,
@@ -110,27 +110,28 @@ def gemm(
 ) -> None:
     """Execute a GEMM on flat int32 views.
 
-    `offsets` are the sums of `sum_entries`, if weights have 128 added; `sizes` are batch, chunks,
-    groups and bits.
+    `offsets` are the sums of `sum_entries`, if weights have 128 added; `starts` is memory for the
+    runs; `sizes` are batch, chunks, groups and bits.
     """
-    runs = _runs(row, uops)
+    if row[LOOP1] == 1 and row[LOOP0] > 1:
+        row = _outer_as_inner(row)
+    runs = _runs(row, uops, starts)
     block = _POSITIONS if _independent(row, uops, runs) else 1
     lanes = sizes[1] * LANES
     width = sizes[0] * lanes
     whole, flat_scl, flat_out = sends_bytes(row, sizes[3], lanes), scl.reshape(-1), out.reshape(-1)
     for i in range(row[LOOP0]):
-        j = np.int64(0)
-        while j < row[LOOP1]:
-            n = block if j + block <= row[LOOP1] else 1
+        for j in range(0, row[LOOP1], block):
+            n = min(block, row[LOOP1] - j)
             for r in range(len(runs) - 1):
                 u, end = runs[r], runs[r + 1]
                 keep = row[INIT] == 0 or uops[u, U_FIRST] == 0
                 if n == 1:
-                    _run1(row, uops[u:end], i, j, keep, inp, offsets, tiles, acc, sizes)
+                    _run1(row, uops, u, end, i, j, keep, inp, offsets, tiles, acc, sizes)
                 elif sizes[2] == _COMMON_GROUPS:
-                    _run4(row, uops[u:end], i, j, keep, inp, offsets, tiles, acc, sizes, _COMMON_GROUPS)
+                    _run4(row, uops, u, end, i, j, n, keep, inp, offsets, tiles, acc, sizes, _COMMON_GROUPS)
                 else:
-                    _run4(row, uops[u:end], i, j, keep, inp, offsets, tiles, acc, sizes, sizes[2])
+                    _run4(row, uops, u, end, i, j, n, keep, inp, offsets, tiles, acc, sizes, sizes[2])
                 if row[EMIT] != EMIT_NONE and uops[end - 1, U_LAST] != 0:
                     for k in range(j, j + n):
                         off = i * row[ACC0] + k * row[ACC1] + uops[u, U_ACC]
@@ -140,16 +141,25 @@ def gemm(
                             send_bytes(row, acc, first, flat_scl, scale * lanes, flat_out, row[OUT] + off, width, lanes)
                         else:
                             send(row, acc[first : first + width], scl[scale], row[OUT] + off, out, raw, sizes[3])
-            j += n
+
+
+@helper
+def _outer_as_inner(row: Ints) -> Ints:
+    """A GEMM whose inner loop has one position, with its loops exchanged."""
+    result = row.copy()
+    result[LOOP0], result[LOOP1] = row[LOOP1], row[LOOP0]
+    result[ACC1], result[SRC1], result[WGT1], result[SCL1] = row[ACC0], row[SRC0], row[WGT0], row[SCL0]
+    return result
 
 
 @helper
 def _run1(
-    row: Ints, uops: Ints, i: Int, j: Int, keep: bool, inp: Sums, offsets: Sums, tiles: Sums, acc: Sums, sizes: Ints
-) -> None:
+    row: Ints, uops: Ints, first: Int, end: Int, i: Int, j: Int, keep: bool, inp: Sums, offsets: Sums, tiles: Sums,
+    acc: Sums, sizes: Ints,
+) -> None:  # fmt: skip
     """Execute a run at one position, with two independent sums."""
     batch, chunks, groups = sizes[0], sizes[1], sizes[2]
-    a = row[ACC] + i * row[ACC0] + j * row[ACC1] + uops[0, U_ACC]
+    a = row[ACC] + i * row[ACC0] + j * row[ACC1] + uops[first, U_ACC]
     src = row[SRC] + i * row[SRC0] + j * row[SRC1]
     wgt = row[WGT] + i * row[WGT0] + j * row[WGT1]
     for b in range(batch):
@@ -158,7 +168,7 @@ def _run1(
             even = load16(acc, place) if keep else splat16(0)
             odd = splat16(0)
             offset = 0
-            for u in range(len(uops)):
+            for u in range(first, end):
                 x = (src + uops[u, U_SRC]) * batch + b
                 w = ((wgt + uops[u, U_WGT]) * chunks + c) * groups * LANES
                 if VNNI:
@@ -174,36 +184,32 @@ def _run1(
 
 @inline_helper
 def _run4(
-    row: Ints,
-    uops: Ints,
-    i: Int,
-    j: Int,
-    keep: bool,
-    inp: Sums,
-    offsets: Sums,
-    tiles: Sums,
-    acc: Sums,
-    sizes: Ints,
-    groups: Int,
-) -> None:
-    """Execute a run at four positions that share weights; a constant `groups` is unrolled."""
+    row: Ints, uops: Ints, first: Int, end: Int, i: Int, j: Int, n: Int, keep: bool, inp: Sums, offsets: Sums,
+    tiles: Sums, acc: Sums, sizes: Ints, groups: Int,
+) -> None:  # fmt: skip
+    """Execute a run at `n` positions that share weights; a constant `groups` is unrolled.
+
+    Beyond `n` the last position is computed again, which costs less than positions one by one.
+    """
     batch, chunks = sizes[0], sizes[1]
+    third, last = min(2, n - 1), min(3, n - 1)
     wgt = row[WGT] + i * row[WGT0]
     step_acc = row[ACC1] * batch * chunks * LANES
     step_src = row[SRC1] * batch
-    a = row[ACC] + i * row[ACC0] + j * row[ACC1] + uops[0, U_ACC]
+    a = row[ACC] + i * row[ACC0] + j * row[ACC1] + uops[first, U_ACC]
     src = row[SRC] + i * row[SRC0] + j * row[SRC1]
     for b in range(batch):
         for c in range(chunks):
-            place = ((a * batch + b) * chunks + c) * LANES
-            v0 = load16(acc, place) if keep else splat16(0)
-            v1 = load16(acc, place + step_acc) if keep else splat16(0)
-            v2 = load16(acc, place + 2 * step_acc) if keep else splat16(0)
-            v3 = load16(acc, place + 3 * step_acc) if keep else splat16(0)
+            p0 = ((a * batch + b) * chunks + c) * LANES
+            p1, p2, p3 = p0 + step_acc, p0 + third * step_acc, p0 + last * step_acc
+            v0 = load16(acc, p0) if keep else splat16(0)
+            v1 = load16(acc, p1) if keep else splat16(0)
+            v2 = load16(acc, p2) if keep else splat16(0)
+            v3 = load16(acc, p3) if keep else splat16(0)
             o0 = o1 = o2 = o3 = 0
-            for u in range(len(uops)):
+            for u in range(first, end):
                 x0 = (src + uops[u, U_SRC]) * batch + b
-                x1, x2, x3 = x0 + step_src, x0 + 2 * step_src, x0 + 3 * step_src
+                x1, x2, x3 = x0 + step_src, x0 + third * step_src, x0 + last * step_src
                 if VNNI:
                     o0 += offsets[x0]
                     o1 += offsets[x1]
@@ -216,7 +222,7 @@ def _run4(
                     v1 = dot16(v1, weights, broadcast16(inp, x1 * groups + g))
                     v2 = dot16(v2, weights, broadcast16(inp, x2 * groups + g))
                     v3 = dot16(v3, weights, broadcast16(inp, x3 * groups + g))
-            store16(acc, place, add16(v0, splat16(-o0)))
-            store16(acc, place + step_acc, add16(v1, splat16(-o1)))
-            store16(acc, place + 2 * step_acc, add16(v2, splat16(-o2)))
-            store16(acc, place + 3 * step_acc, add16(v3, splat16(-o3)))
+            store16(acc, p0, add16(v0, splat16(-o0)))
+            store16(acc, p1, add16(v1, splat16(-o1)))
+            store16(acc, p2, add16(v2, splat16(-o2)))
+            store16(acc, p3, add16(v3, splat16(-o3)))
