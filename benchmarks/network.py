@@ -53,7 +53,7 @@ def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()
     rows: list[Row] = []
     programs: list[Program] = []
     for subject in steps(progress, networks):
-        measured, operators, used = _measure(subject, config, seed)
+        measured, operators, used = measure(subject, config, seed)
         figures |= {f"{subject.name}_{figure}": value for figure, value in measured.items()}
         rows += [{"network": subject.name, **row} for row in operators]
         programs += used
@@ -62,7 +62,7 @@ def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()
     return BenchmarkResult("network", figures, rows, receipt(config, programs, seed, command))
 
 
-def _measure(subject: Network, config: Config, seed: int) -> tuple[Figures, list[Row], list[Program]]:
+def measure(subject: Network, config: Config, seed: int) -> tuple[Figures, list[Row], list[Program]]:
     """The figures of a network, a row for each operator of the accelerator, and the programs."""
     model = subject.build(seed=seed)
     data = [subject.inputs(model, seed=seed + i) for i in range(3)]

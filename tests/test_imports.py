@@ -73,13 +73,13 @@ ROOMS: dict[str, str] = {
         "compiler.tensorize compiler.codegen.vdla compiler.extensions compiler.codegen.vdla.intrinsics "
         "compiler.operators.vdla"
     ),
-    "compiler.operators": ("support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics"),
+    "compiler.operators": "support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics",
     "compiler.operators.definitions": (
         "support compiler.ir compiler.te compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators"
     ),
     "compiler.layer_programs": (
-        "hardware.isa hardware hardware.program compiler.ir compiler.te compiler.tensorize compiler.extensions "
-        "compiler.codegen.vdla compiler.codegen.vdla.intrinsics compiler.map compiler.operators.vdla "
+        "hardware.isa hardware hardware.program compiler.ir compiler.te compiler.tensorize compiler.codegen.vdla "
+        "compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map "
         "compiler.operators.definitions"
     ),
     "compiler.operators.cpu": (
@@ -124,8 +124,8 @@ ROOMS: dict[str, str] = {
     "compiler.graph.onnx": "support compiler.graph compiler.graph.operators",
     "compiler.graph.tflite": "support hardware compiler.graph compiler.graph.integer compiler.graph.onnx",
     "compiler.tune.grid": (
-        "compiler.ir compiler.target compiler.arith compiler.lowering compiler.operators.cpu compiler.operators.gpu "
-        "compiler.tune"
+        "compiler.ir compiler.target compiler.arith compiler.lowering compiler.operators.cpu "
+        "compiler.operators.gpu compiler.tune"
     ),
     "simulator.support": "support hardware.isa hardware hardware.program",
     "simulator.function": "support hardware.isa hardware simulator.support",
@@ -155,15 +155,15 @@ ROOMS: dict[str, str] = {
         "hardware compiler.operators.vdla compiler.graph compiler.graph.machine compiler.graph.operators "
         "compiler.graph.passes"
     ),
-    "compiler.graph.grid": ("compiler.graph compiler.graph.operators compiler.graph.passes compiler.graph.accelerator"),
+    "compiler.graph.grid": "compiler.graph compiler.graph.operators compiler.graph.passes compiler.graph.accelerator",
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.interpret "
-        "compiler.extensions compiler.codegen.llvm compiler.operators.vdla compiler.layer_programs "
-        "compiler.operators.cpu compiler.operators.gpu compiler.graph compiler.graph.rules compiler.graph.machine "
-        "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
-        "compiler.graph.tflite simulator.stats simulator.verify simulator.timing simulator runtime.native "
-        "runtime.grid runtime.numpy_operators runtime.executor compiler.graph.accelerator compiler.graph.grid "
-        "compiler.codegen.vdla"
+        "compiler.codegen.vdla compiler.extensions compiler.codegen.llvm compiler.operators.vdla "
+        "compiler.layer_programs compiler.operators.cpu compiler.operators.gpu compiler.graph compiler.graph.rules "
+        "compiler.graph.machine compiler.graph.operators compiler.tune compiler.graph.passes "
+        "compiler.graph.quantise compiler.graph.onnx compiler.graph.tflite simulator.stats simulator.verify "
+        "simulator.timing simulator runtime.native runtime.grid runtime.numpy_operators runtime.executor "
+        "compiler.graph.accelerator compiler.graph.grid"
     ),
     "runtime.tune": (
         "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te "
@@ -173,8 +173,8 @@ ROOMS: dict[str, str] = {
     ),
     "runtime": (
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla compiler.schedule "
-        "compiler.operators.vdla compiler.operators.gpu compiler.graph runtime.native runtime.grid runtime.executor "
-        "runtime.network runtime.tune"
+        "compiler.operators.vdla compiler.operators.gpu compiler.graph runtime.native runtime.grid "
+        "runtime.executor runtime.network runtime.tune"
     ),
     "runtime.remote": (
         "support hardware.isa hardware hardware.program simulator.support simulator.stats simulator.verify "
@@ -225,8 +225,8 @@ ROOMS: dict[str, str] = {
         "simulator.verify simulator.timing simulator runtime.devices verification.adversary verification.programs"
     ),
     "verification.rtl_mutants": (
-        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga simulator.function "
-        "simulator.timing runtime.devices verification.programs verification.generated_tests compiler.extensions"
+        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga compiler.extensions "
+        "simulator.function simulator.timing runtime.devices verification.programs verification.generated_tests"
     ),
     "benchmarks.harness": "support hardware hardware.program",
     "benchmarks.gpu": (
@@ -243,19 +243,21 @@ ROOMS: dict[str, str] = {
     "charts": "hardware",
     "runtime.studies": (
         "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.interpret compiler.te "
-        "compiler.extensions compiler.map compiler.operators compiler.operators.definitions compiler.layer_programs "
-        "compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes simulator.verify simulator.timing "
-        "simulator simulator.energy runtime.executor runtime.network runtime.tune"
+        "compiler.extensions compiler.map compiler.operators compiler.operators.definitions "
+        "compiler.layer_programs compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes "
+        "simulator.verify simulator.timing simulator simulator.energy runtime.executor runtime.network "
+        "runtime.tune"
     ),
     "runtime.checks": (
-        "support hardware.isa hardware hardware.generate compiler.ir compiler.target compiler.interpret compiler.te "
-        "compiler.tensorize compiler.codegen.vdla compiler.schedule compiler.extensions "
+        "support hardware.isa hardware hardware.generate compiler.ir compiler.target compiler.interpret "
+        "compiler.te compiler.tensorize compiler.codegen.vdla compiler.schedule compiler.extensions "
         "compiler.codegen.vdla.intrinsics simulator.verify simulator runtime.devices runtime.native"
     ),
     "compiler.certificates": (
-        "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.interpret compiler.te "
-        "compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map compiler.target "
-        "compiler.operators.definitions compiler.graph compiler.graph.operators compiler.graph.accelerator"
+        "support hardware.isa hardware hardware.program compiler.ir compiler.target compiler.arith "
+        "compiler.interpret compiler.te compiler.extensions compiler.codegen.vdla.intrinsics "
+        "compiler.operators.vdla compiler.map compiler.operators.definitions compiler.graph "
+        "compiler.graph.operators compiler.graph.accelerator"
     ),
     "verification.lemmas": "compiler.ir compiler.certificates",
     "commands": (
@@ -263,24 +265,24 @@ ROOMS: dict[str, str] = {
         "compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
         "compiler.operators.vdla compiler.map compiler.operators compiler.operators.definitions "
         "compiler.operators.cpu compiler.operators.gpu compiler.graph compiler.templates compiler.tune "
-        "compiler.tune.searches compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.function "
-        "simulator.stats simulator.verify simulator.timing simulator simulator.energy runtime.devices runtime.grid "
-        "runtime.executor compiler.graph.accelerator runtime.network runtime.tune networks runtime.diagnosis "
-        "verification.programs verification.generated_tests benchmarks.harness charts compiler.certificates "
-        "runtime.studies runtime.checks boards runtime.remote"
+        "compiler.tune.searches compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
+        "simulator.function simulator.stats simulator.verify simulator.timing simulator simulator.energy "
+        "runtime.devices runtime.grid runtime.executor compiler.graph.accelerator runtime.network runtime.tune "
+        "runtime.remote boards networks runtime.diagnosis verification.programs verification.generated_tests "
+        "benchmarks.harness charts runtime.studies runtime.checks compiler.certificates"
     ),
     "benchmarks": (
         "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.ir compiler.target "
-        "compiler.interpret compiler.te compiler.schedule compiler.extensions compiler.codegen.llvm "
-        "compiler.operators.vdla compiler.map compiler.operators compiler.operators.definitions "
-        "compiler.operators.cpu compiler.graph compiler.templates compiler.graph.operators compiler.tune "
-        "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.stats simulator.verify "
-        "simulator.timing simulator simulator.energy runtime.devices runtime.native runtime.executor "
-        "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
-        "verification.zoo verification.adversary verification.fuzz verification.tflite_models verification.hostile "
-        "verification.grids runtime.diagnosis verification.programs verification.coverage "
-        "verification.generated_tests verification.rtl_mutants verification.lemmas benchmarks.harness "
-        "compiler.certificates commands compiler.codegen.vdla"
+        "compiler.interpret compiler.te compiler.codegen.vdla compiler.schedule compiler.extensions "
+        "compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators "
+        "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.templates "
+        "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
+        "simulator.stats simulator.verify simulator.timing simulator simulator.energy runtime.devices "
+        "runtime.native runtime.executor compiler.graph.accelerator runtime.network runtime.tune boards networks "
+        "verification.isolated_batches verification.zoo verification.adversary verification.fuzz "
+        "verification.tflite_models verification.hostile verification.grids runtime.diagnosis "
+        "verification.programs verification.coverage verification.generated_tests verification.rtl_mutants "
+        "benchmarks.harness compiler.certificates verification.lemmas commands"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "
@@ -289,14 +291,14 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks.board": (
         "support hardware hardware.program simulator.stats runtime.devices runtime.executor runtime.network "
-        "runtime.remote boards boards.virtual networks verification.hostile verification.programs "
-        "verification.vivado benchmarks.harness verification runtime.diagnosis"
+        "runtime.remote boards boards.virtual networks verification verification.vivado verification.hostile "
+        "runtime.diagnosis verification.programs benchmarks.harness"
     ),
     "benchmarks.evaluate": (
-        "support hardware hardware.generate hardware.program hardware.fpga compiler.te compiler.graph.passes "
-        "compiler.extensions simulator.timing runtime.devices runtime.tune verification.programs "
-        "verification.coverage verification.generated_tests benchmarks.harness runtime.studies runtime.network "
-        "networks benchmarks"
+        "support hardware hardware.generate hardware.program hardware.fpga compiler.te compiler.extensions "
+        "compiler.graph.passes simulator.timing runtime.devices runtime.network runtime.tune networks "
+        "verification.programs verification.coverage verification.generated_tests benchmarks.harness "
+        "runtime.studies benchmarks"
     ),
     "commands.board": (
         "support hardware compiler.templates simulator runtime.devices runtime.network runtime.remote boards "
@@ -308,6 +310,11 @@ ROOMS: dict[str, str] = {
     "notebook": (
         "support hardware hardware.program compiler.ir compiler.schedule compiler.operators.vdla compiler.map "
         "simulator.stats simulator.verify runtime.executor runtime.diagnosis charts runtime.studies commands"
+    ),
+    "benchmarks.paper": (
+        "support hardware compiler.te compiler.schedule compiler.operators compiler.tune compiler.tune.searches "
+        "simulator.stats runtime.native runtime.grid compiler.graph.accelerator runtime networks runtime.diagnosis "
+        "benchmarks.harness benchmarks.cpu benchmarks.network_cpu charts benchmarks benchmarks.tune"
     ),
 }
 

@@ -115,3 +115,16 @@ def gemm_macs(config: Config, columns: Ints) -> Ints:
     products = columns[:, COL["loop0"]] * columns[:, COL["loop1"]] * uops * config.macs_per_cycle
     result: Ints = np.where(columns[:, COL["opcode"]] == Opcode.GEMM, products, 0)
     return result
+
+
+def intensity(stats: RunStats) -> float:
+    """Operations (two a multiply-accumulate) a byte of the busier direction, stream included.
+
+    Reads and writes have a channel each, so the other direction does not lower the roof.
+    """
+    return 2 * stats.macs / max(1, stats.bytes_read, stats.bytes_written)
+
+
+def attained_gops(stats: RunStats) -> float:
+    """The speed of a run, in 10^9 operations a second."""
+    return 2 * stats.macs / stats.seconds / 1e9 if stats.total_cycles else 0.0

@@ -42,6 +42,7 @@ COMMANDS = {
     "quantise": "quantise a model on calibration data",
     "networks": "list the networks, or write one as an ONNX model",
     "bench": "run a benchmark",
+    "paper": "measure a figure of TVM's paper again",
     "doctor": "check the installation and run a small program",
     "completion": "print the completion script of a shell",
 }

@@ -10,10 +10,10 @@ from itertools import accumulate
 from vdla.charts.blocks import ChartBlock, Row, RowChart
 from vdla.charts.elements import LEFT, RIGHT, html_legend, html_note, html_page, html_table, html_text
 from vdla.charts.plots import Roof, roofline
-from vdla.commands.run_tables import COUNTER_LABELS, FIGURES, ROOFLINE, Runs, attained_gops, intensity
+from vdla.commands.run_tables import COUNTER_LABELS, FIGURES, ROOFLINE, Runs
 from vdla.hardware.isa import COL, EXTENSION, Buffer, Opcode, Unit
 from vdla.hardware.program import Program
-from vdla.simulator.stats import RunStats
+from vdla.simulator.stats import RunStats, attained_gops, intensity
 
 _DETAIL = 0.06  # the share of the longest run that the second timeline shows, from its middle on
 _MERGE_BELOW = 0.6  # of the picture; of shorter slices of one kind, no gap between them can be seen

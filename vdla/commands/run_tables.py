@@ -16,7 +16,7 @@ from vdla.commands import CommandError
 from vdla.commands.console import output, table
 from vdla.hardware.isa import COL, COUNTERS, UNITS, Unit
 from vdla.hardware.program import Program
-from vdla.simulator.stats import RunStats
+from vdla.simulator.stats import RunStats, attained_gops, intensity
 
 Runs = Mapping[str, RunStats]
 
@@ -58,14 +58,6 @@ def _percent(share: float) -> str:
 # --- the roofline ---------------------------------------------------------------------------------
 
 
-def intensity(stats: RunStats) -> float:
-    """Operations (two a multiply-accumulate) a byte of the busier direction, stream included.
-
-    Reads and writes have a channel each, so the other direction does not lower the roof.
-    """
-    return 2 * stats.macs / max(1, stats.bytes_read, stats.bytes_written)
-
-
 def ridge(stats: RunStats) -> float:
     """The intensity above which the machine is limited by its multipliers."""
     return 2 * stats.config.macs_per_cycle / stats.config.peak_bytes_per_cycle
@@ -74,11 +66,6 @@ def ridge(stats: RunStats) -> float:
 def roof_gops(stats: RunStats) -> float:
     """The limit of the machine at the intensity of this run."""
     return stats.config.peak_gops * min(1.0, intensity(stats) / ridge(stats))
-
-
-def attained_gops(stats: RunStats) -> float:
-    """The speed of this run."""
-    return 2 * stats.macs / stats.seconds / 1e9 if stats.total_cycles else 0.0
 
 
 # --- tables ---------------------------------------------------------------------------------------
