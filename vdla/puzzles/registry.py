@@ -10,7 +10,8 @@ from vdla.support.suggest import one_of
 
 NAMES = (
     "first-load", "tokens", "deadlock", "race", "one-gemm", "reduction", "micro-ops", "bias", "requantise",
-    "vector",
+    "vector", "padding", "strided-convolution", "double-buffering",
+    "tiling", "resident-weights", "virtual-threads", "pipelined-convolution",
 )  # fmt: skip
 """The module of a name has `_` for `-`."""
 
