@@ -113,6 +113,6 @@ def run(attempt: Attempt, work: Callable[[], T]) -> T:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == attempt.file]
         where = f"line {lines[-1]}" if lines else "the call of its function"
         what = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}".rstrip(": ")
-        if what.startswith(f"{attempt.file}:"):  # it names the line itself
-            raise AttemptError(what) from error
+        if what.startswith(f"{attempt.file}:") or (isinstance(error, Error) and not lines):
+            raise AttemptError(what) from error  # it names the line itself, or is not of the try's own lines
     raise AttemptError(f"{attempt.file}: {where}: {what}")

@@ -11,7 +11,8 @@ from vdla.support.suggest import one_of
 NAMES = (
     "first-load", "tokens", "deadlock", "race", "one-gemm", "reduction", "micro-ops", "bias", "requantise",
     "vector", "padding", "strided-convolution", "double-buffering",
-    "tiling", "resident-weights", "virtual-threads", "pipelined-convolution",
+    "tiling", "resident-weights", "virtual-threads", "pipelined-convolution", "intrinsic", "instruction",
+    "datapath",
 )  # fmt: skip
 """The module of a name has `_` for `-`."""
 

@@ -43,8 +43,8 @@ the copies in loops further out, and choose tiles such that the inputs too are l
     hints=(
         "A copy at `n` stays while all m pass; with `factor=8` there is one n, and all of `b` is loaded once.",
         "A tile has at most 64 sums: 8 blocks, 8 rows. Its inputs for all k are 64 entries: place them at `m`.",
-        "`s.compute_at(weights, n)` and `s.compute_at(inputs, m)` are enough. Fewer cycles still: the start, with k split "
-        "by 4 and its outer loop marked by `s.vthread`, so that loads are a step ahead of products.",
+        "`s.compute_at(weights, n)` and `s.compute_at(inputs, m)` are enough. Fewer cycles still: k split "
+        "by 4, and its outer loop marked by `s.vthread`, so that loads are a step ahead of products.",
     ),
     result=lambda: matrix_product(64, 8, 8),
     limit=7000,

@@ -41,7 +41,7 @@ def schedule(s, config):
     s.tensorize(output, dma.store(config, raw=True))
 ''',
     hints=(
-        "The threads of a loop overlap only if tiles are computed inside it: `compute_at(inputs, LOOP)` with that loop.",
+        "Threads of a loop overlap only if tiles are computed inside it: `compute_at(inputs, LOOP)` with that loop.",
         "Tiles as threads: 4 x 8 sums each, `m, thread = s.split(m, factor=2)`, and `store_at` for c and results.",
         'k as threads: `s.vthread("k")` and `s.compute_at(inputs, "k")`; the sums stay shared, and tiles of 4 x 16.',
     ),
