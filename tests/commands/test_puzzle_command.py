@@ -40,7 +40,7 @@ def test_a_solved_puzzle_is_kept_and_listed(state: Path, capsys: pytest.CaptureF
     assert main(["puzzle"]) == 0
     after = lines(capsys)
     row = next(line for line in after if line.startswith("first-load "))
-    assert row.split() == ["first-load", "One", "load", ".s", "190", "184", "184"]
+    assert row.split() == ["first-load", "One", "load", "190", "184", "184"]
     assert after[-1] == f"1 of {len(NAMES)} solved"
 
 

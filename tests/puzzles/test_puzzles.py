@@ -131,7 +131,8 @@ def test_a_puzzle_shows_its_text(name: str) -> None:
     assert puzzle._repr_markdown_() == puzzle.text
     assert puzzle.text.startswith(f"# {puzzle.title}\n\n")
     assert puzzle.text.endswith(f"\n\nAt most {puzzle.limit} cycles; best known: {puzzle.best}.\n")
-    assert max(map(len, puzzle.text.splitlines())) <= 100
+    assert f"\n{puzzle.start}```\n" in puzzle.text
+    assert max(map(len, puzzle.task.splitlines())) <= 100
     assert [puzzle.hint(number) for number in (1, 2, 3)] == list(puzzle.hints)
     assert len(set(puzzle.hints)) == 3
 

@@ -74,14 +74,13 @@ def _list() -> int:
     from vdla.puzzles import NAMES, puzzle
 
     progress = PuzzleProgress.read()
-    listing = table("puzzles", "name", "subject", "file", "limit", "best known", "yours")
-    for column in listing.columns[1:3]:
-        column.justify = "left"
+    listing = table("puzzles", "name", "subject", "limit", "best", "yours")
+    listing.columns[1].justify = "left"
     for name in NAMES:
         one = puzzle(name)
         yours = progress.cycles.get(name)
         listing.add_row(
-            name, one.title, one.suffix, str(one.limit), str(one.best), "-" if yours is None else str(yours)
+            name, one.title, str(one.limit), str(one.best), "-" if yours is None else str(yours)
         )
     output().print(listing)
     output().print(f"{len(progress.cycles.keys() & set(NAMES))} of {len(NAMES)} solved")

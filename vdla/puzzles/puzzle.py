@@ -18,6 +18,8 @@ from vdla.support.errors import Error
 Build = Callable[[Attempt, "Puzzle"], Program]
 """The program of a try. What refuses it raises `Error`, whose message is the reason."""
 
+_LANGUAGES = {".s": "asm", ".py": "python", ".sv": "systemverilog"}
+
 
 class PuzzleError(Error, ValueError):
     """An unknown puzzle or hint, or what cannot be a try."""
@@ -30,7 +32,7 @@ def from_assembly(attempt: Attempt, puzzle: Puzzle) -> Program:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Puzzle:
-    """`task` is the text without its heading and its limits, `start` the file to start from.
+    """`task` is the text without heading, start and limits, `start` the file to start from.
 
     `result` gives the tensor that the output of the program must be; its placeholders are the
     inputs. `suffix` is that of the files that are tries.
@@ -49,8 +51,9 @@ class Puzzle:
 
     @property
     def text(self) -> str:
-        """The puzzle as Markdown: heading, task, limit of cycles."""
-        return f"# {self.title}\n\n{self.task}\n\nAt most {self.limit} cycles; best known: {self.best}.\n"
+        """The puzzle as Markdown: heading, task, the file to start from, limit of cycles."""
+        limit = f"At most {self.limit} cycles; best known: {self.best}."
+        return f"# {self.title}\n\n{self.task}\n\n```{_LANGUAGES[self.suffix]}\n{self.start}```\n\n{limit}\n"
 
     def hint(self, number: int) -> str:
         """Hint 1, 2 or 3; each says more than the one before it. PuzzleError for another number."""
