@@ -259,8 +259,10 @@ ROOMS: dict[str, str] = {
     ),
     "verification.lemmas": "compiler.ir compiler.certificates",
     "puzzles": (
-        "support hardware.program hardware.asm compiler.ir compiler.interpret compiler.te "
-        "compiler.codegen.vdla.intrinsics simulator.stats simulator.verify simulator compiler.certificates"
+        "support hardware.isa hardware hardware.program hardware.asm compiler.ir compiler.interpret compiler.te "
+        "compiler.tensorize compiler.codegen.vdla compiler.schedule compiler.extensions "
+        "compiler.codegen.vdla.intrinsics compiler.intrinsics simulator.stats simulator.verify simulator "
+        "runtime.checks compiler.certificates"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic hardware.asm "

@@ -79,9 +79,7 @@ def _list() -> int:
     for name in NAMES:
         one = puzzle(name)
         yours = progress.cycles.get(name)
-        listing.add_row(
-            name, one.title, str(one.limit), str(one.best), "-" if yours is None else str(yours)
-        )
+        listing.add_row(name, one.title, str(one.limit), str(one.best), "-" if yours is None else str(yours))
     output().print(listing)
     output().print(f"{len(progress.cycles.keys() & set(NAMES))} of {len(NAMES)} solved")
     return OK
