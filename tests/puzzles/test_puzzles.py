@@ -167,6 +167,26 @@ def test_a_try_has_the_machine_and_the_tensors_of_the_start(old: str, new: str, 
     assert vdla.puzzle("first-load").check(solution("first-load").replace(old, new, 1)).reason == reason
 
 
+def test_what_is_no_try_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.s").write_bytes(b"load \xff")
+    program = vdla.assemble(solution("first-load"))
+    tries = (("first-load", tmp_path / "x.s"), ("first-load", wrong_tries), ("tiling", program), ("datapath", program))
+    assert [vdla.puzzle(name).check(each).reason for name, each in tries] == [
+        f"{tmp_path}/x.s: content must be UTF-8 text, got byte 0xff",
+        "try.s: the try must be assembly or a Program, got function",
+        "try.py: the try must define a function tile, got Program",
+        "try.sv: the try must be SystemVerilog, got Program",
+    ]
+
+
+def test_a_function_of_a_notebook_may_raise() -> None:
+    def tile() -> tuple[int, int]:
+        raise SystemExit("done")
+
+    line = tile.__code__.co_firstlineno + 1
+    assert vdla.puzzle("tiling").check(tile).reason == f"try.py: line {line}: SystemExit: done"
+
+
 def test_data_in_place_of_an_input_is_refused() -> None:
     text = solution("one-gemm").replace(".uop", f".data w {'01' * 16}\n.uop")
     assert (

@@ -35,9 +35,13 @@ class Attempt:
     @classmethod
     def of(cls, tried: Tried, file: str) -> Attempt:
         """What was handed in, read if it is a path; `file` names what has no file."""
-        if isinstance(tried, Path):
-            return cls(str(tried), tried.read_text(encoding="utf-8"))
-        return cls(file, tried)
+        if not isinstance(tried, Path):
+            return cls(file, tried)
+        try:
+            return cls(str(tried), tried.read_text(encoding="utf-8-sig"))
+        except UnicodeDecodeError as error:
+            got = f"byte {error.object[error.start]:#04x}"
+            raise AttemptError(f"{tried}: content must be UTF-8 text, got {got}") from None
 
 
 # --- assembly -------------------------------------------------------------------------------------
@@ -110,9 +114,15 @@ def run(attempt: Attempt, work: Callable[[], T]) -> T:
     except SyntaxError as error:
         where, what = f"line {error.lineno}", f"SyntaxError: {error.msg}"
     except (Exception, SystemExit) as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == attempt.file]
+        files = (attempt.file, _file_of(attempt.content))
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
         where = f"line {lines[-1]}" if lines else "the call of its function"
         what = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}".rstrip(": ")
         if what.startswith(f"{attempt.file}:") or (isinstance(error, Error) and not lines):
             raise AttemptError(what) from error  # it names the line itself, or is not of the try's own lines
     raise AttemptError(f"{attempt.file}: {where}: {what}")
+
+
+def _file_of(content: object) -> str:
+    """The file or the cell in which a function is written; empty for anything else."""
+    return getattr(getattr(content, "__code__", None), "co_filename", "")
