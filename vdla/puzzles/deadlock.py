@@ -19,7 +19,7 @@ entries of the input buffer, so the second LOAD must not overwrite the first til
 read it. That is a dependence against the direction of the data: load waits for compute.
 
 As it is, the program hangs for ever. The verifier shows which instruction waits for what. Mend it;
-the tiles must go on sharing their entries (`sram=0`).""",
+the tiles can go on sharing their entries.""",
     start="""\
 .program "deadlock"
 .config preset=tiny

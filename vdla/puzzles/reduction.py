@@ -26,8 +26,8 @@ in entry k of the weight buffer.
 The program below computes one block after the other, but every GEMM begins its sums anew, and sends
 each of them to the output buffer. A sum must begin in its first step only, and leave in its last.
 `init` and `emit` of the instruction apply to micro-ops that are marked `first` and `last`. Mend it,
-with fewer instructions if you can: a loop can run over the blocks, and its steps need not be
-marked.""",
+in fewer instructions, since each of them is fetched: an instruction repeats a list of micro-ops,
+and a micro-op adds its own `src` and `wgt` to the indices.""",
     start="""\
 .program "reduction"
 .config preset=tiny
@@ -46,10 +46,11 @@ gemm init=1 loop1=16 acc1=1 src=48 src1=1 wgt=3 emit=raw signal=store
 store dram=y x_size=64 wait=compute
 """,
     hints=(
-        "`init=1` belongs to the first GEMM only, and `emit=raw` to the last one only; this is right, but slow.",
-        "Each GEMM is fetched, 32 bytes. Blocks that neither begin nor end a sum can share one GEMM by `loop0`.",
-        "The first two GEMMs become one without emit whose second block must not begin: two micro-ops, "
-        "`.uop first` and `.uop src=16 wgt=1`. Or all four blocks are micro-ops of one GEMM.",
+        "With four GEMMs, `init=1` belongs to the first only and `emit=raw` to the last: right, but too slow.",
+        "One GEMM with `uop_end=4` and a micro-op for each block: `.uop first`, `.uop src=16 wgt=1`, and so on to "
+        "`.uop src=48 wgt=3 last`; their LOAD needs `x_size=4`.",
+        "Fewer cycles still: two GEMMs, each for 8 rows, with LOADs and STOREs of their own, so that the first half "
+        "is stored while the second is computed.",
     ),
     result=_result,
     limit=460,
