@@ -39,6 +39,12 @@ def test_the_page_shows_what_its_code_prints(name: str, tmp_path: Path, request:
     check_page(ROOT / "docs" / name, tmp_path, request.config.getoption("--update-golden"))
 
 
+def test_the_page_of_puzzles(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it solves is kept beside it, not in the home of whoever runs the tests."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    check_page(ROOT / "docs" / "puzzles.md", tmp_path, request.config.getoption("--update-golden"))
+
+
 @needs_opencl
 @needs_ptxas
 def test_the_page_of_kernels_on_a_gpu(tmp_path: Path, request: pytest.FixtureRequest) -> None:

@@ -260,6 +260,17 @@ ROOMS: dict[str, str] = {
         "compiler.graph.operators compiler.graph.accelerator"
     ),
     "verification.lemmas": "compiler.ir compiler.certificates",
+    "benchmarks.board": (
+        "support hardware hardware.program simulator.stats runtime.devices runtime.executor runtime.network "
+        "runtime.remote boards boards.virtual networks verification verification.vivado verification.hostile "
+        "runtime.diagnosis verification.programs benchmarks.harness"
+    ),
+    "puzzles": (
+        "support hardware.isa hardware hardware.program hardware.asm compiler.ir compiler.interpret compiler.te "
+        "compiler.tensorize compiler.codegen.vdla compiler.schedule compiler.extensions "
+        "compiler.codegen.vdla.intrinsics compiler.intrinsics simulator.stats simulator.verify simulator "
+        "runtime.checks compiler.certificates"
+    ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
@@ -269,7 +280,7 @@ ROOMS: dict[str, str] = {
         "simulator.function simulator.stats simulator.verify simulator.timing simulator simulator.energy "
         "runtime.devices runtime.grid runtime.executor compiler.graph.accelerator runtime.network runtime.tune "
         "runtime.remote boards networks runtime.diagnosis verification.programs verification.generated_tests "
-        "benchmarks.harness charts runtime.studies runtime.checks compiler.certificates"
+        "benchmarks.harness charts runtime.studies runtime.checks compiler.certificates puzzles"
     ),
     "benchmarks": (
         "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.ir compiler.target "
@@ -288,11 +299,6 @@ ROOMS: dict[str, str] = {
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "
         "compiler.tune.searches compiler.tune.grid simulator.timing runtime.grid runtime.tune networks "
         "benchmarks.harness charts benchmarks"
-    ),
-    "benchmarks.board": (
-        "support hardware hardware.program simulator.stats runtime.devices runtime.executor runtime.network "
-        "runtime.remote boards boards.virtual networks verification verification.vivado verification.hostile "
-        "runtime.diagnosis verification.programs benchmarks.harness"
     ),
     "benchmarks.evaluate": (
         "support hardware hardware.generate hardware.program hardware.fpga compiler.te compiler.extensions "

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vdla.hardware.asm import assemble, disassemble
     from vdla.hardware.config import Buffer, Config, Dram
     from vdla.hardware.program import Program, ProgramTensor
+    from vdla.puzzles.registry import puzzle
     from vdla.runtime.checks.datapath_check import check_datapath
     from vdla.runtime.checks.datapath_test import datapath_cycles, datapath_sources
     from vdla.runtime.checks.intrinsic_check import check_intrinsic
@@ -117,6 +118,7 @@ __all__ = [
     "onnx_backend",
     "open_device",
     "operators",
+    "puzzle",
     "quantise",
     "run",
     "simulate",
@@ -179,6 +181,7 @@ _HOMES = {
     "load_extension": "vdla.compiler.extensions",
     "map_expression": "vdla.runtime.tune.mapping",
     "open_device": "vdla.runtime.devices",
+    "puzzle": "vdla.puzzles.registry",
     "quantise": "vdla.runtime.network.quantise",
     "run": "vdla.runtime.devices.run",
     "simulate": "vdla.simulator.simulate",

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from helpers.notebooks import FOLDER, check_notebook
 
-NAMES = ("board", "new_instruction", "simulate")
+NAMES = ("board", "new_instruction", "puzzles", "simulate")
 
 
 def cells(name: str) -> list[dict[str, Any]]:

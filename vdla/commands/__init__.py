@@ -41,6 +41,7 @@ COMMANDS = {
     "board": "list boards, build bitstreams for them",
     "quantise": "quantise a model on calibration data",
     "networks": "list the networks, or write one as an ONNX model",
+    "puzzle": "learn the machine by puzzles that grade themselves",
     "bench": "run a benchmark",
     "paper": "measure a figure of TVM's paper again",
     "doctor": "check the installation and run a small program",
