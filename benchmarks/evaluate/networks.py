@@ -25,7 +25,6 @@ from vdla.hardware.config import Config
 from vdla.networks.mobilenet import mobilenet_v3
 from vdla.networks.registry import GALLERY
 from vdla.networks.resnet import resnet18
-from vdla.networks.vision_transformer import vit_small
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluate_nodes import evaluate_node
 from vdla.runtime.network.evaluator import evaluate
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
 _SAMPLES = 2
 _RESIDUALS = partial(resnet18, image=32, width=16, blocks=(1, 1), classes=10)
 _SWISHES = partial(mobilenet_v3, image=32, depth=6, classes=10)
-_TOKENS = partial(vit_small, image=32, patch=16, width=64, depth=1, heads=2, classes=10)
 NETWORKS: Mapping[str, Callable[..., ModelProto]] = {
+    "argmax": GALLERY["tokens"].build,
     "bit_serial": GALLERY["sign_perceptron"].build,
     "block_floating": GALLERY["block_perceptron"].build,
     "depthwise": _SWISHES,
@@ -50,8 +49,8 @@ NETWORKS: Mapping[str, Callable[..., ModelProto]] = {
     "int4": GALLERY["four_bit_perceptron"].build,
     "lut": _SWISHES,
     "max_pool": GALLERY["sound"].build,
-    "rms_norm": _TOKENS,
-    "softmax": _TOKENS,
+    "rms_norm": GALLERY["tokens"].build,
+    "softmax": GALLERY["tokens"].build,
     "sparse": GALLERY["sparse_perceptron"].build,
     "xnor": GALLERY["binary_perceptron"].build,
 }

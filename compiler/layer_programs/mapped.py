@@ -16,7 +16,7 @@ from vdla.compiler.codegen.vdla import LoweringError
 from vdla.compiler.extensions import Extension, ExtensionError, extension_intrinsic
 from vdla.compiler.layer_programs.layer_program import LayerProgram
 from vdla.compiler.layer_programs.written import WrittenProgram
-from vdla.compiler.map import MapError, MappedOperator, candidates
+from vdla.compiler.map import MapError, MappedOperator, MappingCandidates, candidates
 from vdla.compiler.operators.vdla import TemplateError
 from vdla.compiler.te import Stage
 from vdla.compiler.tensorize import IntrinsicError
@@ -30,6 +30,10 @@ _MOST = 2
 class LayerPlaces(Protocol):
     """Where the neighbours of a layer expect elements."""
 
+    @property
+    def reads_rows(self) -> bool:
+        """Whether rows of activations may be the operand of the weight buffer."""
+
     def is_result(self, unpacking: te.Tensor) -> bool:
         """Whether a plain result, as elements of a program's output, lies as neighbours read it."""
 
@@ -41,14 +45,15 @@ def mapped_programs(extension: Extension, output: te.Tensor, config: Config, pla
     """The mapper's programs of a layer with a step of `extension`, or the first reason why none."""
     label = f"mapping onto {extension.name}"
     try:
-        alone = [extension_intrinsic(extension, config)]
-        every = candidates(output, config, THREADS, alone, output.name)
+        every = _candidates(extension, output, config)
     except MapError as error:
         told = (*error.refused, *error.others)
         return WrittenProgram(label, (), told[0].reason if told else str(error))
     except (IntrinsicError, ExtensionError) as error:
         return WrittenProgram(label, (), str(error))
     mapped = every.found
+    if places.reads_rows:
+        mapped = (*mapped, *(operator.with_terms_first() for operator in mapped))
     placed = [operator for operator in mapped if places.is_result(operator.unpacking)]
     if not placed:
         rule = "results must lie in blocks of channels, as those of templates do"
@@ -56,6 +61,21 @@ def mapped_programs(extension: Extension, output: te.Tensor, config: Config, pla
     programs = [program for operator in _promising(placed, places) if (program := _compiled(operator)) is not None]
     reason = "" if programs else "a mapping must have tiles that fit the buffers, got none"
     return WrittenProgram(label, tuple(programs), reason)
+
+
+def _candidates(extension: Extension, output: te.Tensor, config: Config) -> MappingCandidates:
+    """The mappings with a step of an extension: alone, or one that replaces sums behind others."""
+    if extension.in_place is None:
+        return candidates(output, config, THREADS, [extension_intrinsic(extension, config)], output.name)
+    every = candidates(output, config, THREADS, name=output.name)
+    used = tuple(operator for operator in every.found if _is_step(extension, operator))
+    if not used:
+        raise MapError(f"map {output.name}: a step must be {extension.name}, got {every.found[0].mapping}")
+    return replace(every, found=used)
+
+
+def _is_step(extension: Extension, operator: MappedOperator) -> bool:
+    return any(step.intrinsic.name == extension.name for step in operator.mapping.computation.steps)
 
 
 def weight_dtype(extension: Extension) -> str:

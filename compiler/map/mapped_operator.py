@@ -95,6 +95,11 @@ class MappedOperator:
         """The mapping with other tiles."""
         return replace(self, tiling=tiling, known_estimate=known_estimate)
 
+    def with_terms_first(self) -> MappedOperator:
+        """The mapping whose weights lie as templates leave rows of results: channels by blocks."""
+        form = replace(self.form, mapping=replace(self.mapping, terms_first=True))
+        return replace(self, untiled=UntiledForm(form))
+
     @property
     def least_cycles(self) -> float:
         """Cycles that no program of the mapping can be below: those of the steps of intrinsics."""

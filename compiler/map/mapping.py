@@ -36,13 +36,16 @@ class Mapping:
 
     Windows are read in pieces along `chunk`, an axis of the reduction, or whole. In a `fixed`
     mapping, which was not searched, blocks of rows of results are one after the other, and axes of
-    the weights and the result alone may stay outside, as results of one position.
+    the weights and the result alone may stay outside, as results of one position. With
+    `terms_first`, blocks of terms of the weights lie before those of lanes, as templates leave the
+    channels of results.
     """
 
     computation: Computation
     groups: Groups
     chunk: str | None = None
     fixed: bool = False
+    terms_first: bool = False
 
     @property
     def intrinsic(self) -> Intrinsic:

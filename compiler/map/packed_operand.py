@@ -171,6 +171,9 @@ def pack_operand(mapping: Mapping, name: str, vectors: int | None = None) -> Pac
     first = _in_plain_order(mapping, access, [*map(LoopDim, sections), *blocks])
     inner: list[Dimension] = [VectorDim(tuple(others), vectors)] if vectors else [*map(LoopDim, others)]
     moved = _placed(outer, stepped, [*map(BlockDim, last)])
+    if mapping.terms_first and not vectors and len(entry) > 1:
+        terms = sorted(blocks, key=lambda block: block.axis not in mapping.terms)
+        return PackedOperand(mapping, access, entry, (*moved, *inner, *terms), term_fills(mapping).get(name))
     return PackedOperand(mapping, access, entry, (*first, *inner, *moved), term_fills(mapping).get(name))
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax over rows of scores: their maximum, powers of two, and the sum of these."""
 
+import numpy as np
+
 import vdla
 from vdla import te
 
@@ -17,6 +19,28 @@ def power(difference):
     return (2 * ONE - t % STEPS * (ONE // STEPS)) >> (t // STEPS + 1)
 
 
+def formulation(layer, config):
+    """The largest elements of rows in a network, with a mask of zeros."""
+    layer.definition.require("row_reduction", kind="max")
+    (data,) = layer.definition.inputs
+    matrices, rows, keys = data.shape
+    mask, k = te.placeholder((keys,), "int8", "mask"), te.reduce_axis(keys, "k")
+    most = te.compute((matrices, rows), lambda m, q: te.max(wide(mask[k]) + wide(data[m, q, k]), axis=k), "most")
+    return vdla.Formulation(most, {"mask": np.zeros(keys, np.int8)})
+
+
+def powers(layer, config):
+    """A table of a network that has half the powers, of differences with the zero point 127."""
+    layer.definition.require("look_up")
+    data = layer.definition.inputs[0]
+    below = 127 - np.arange(-128, 128)
+    every = (2 * ONE - below % STEPS * (ONE // STEPS)) >> (below // STEPS + 2)
+    if not np.array_equal(layer.constants["table"], np.minimum(every, 127)):
+        raise vdla.LayerError("table must have powers of two, 64 for a half, of sixteenths, got others")
+    sums = te.compute(data.shape, lambda *i: power(wide(data[i]) - 127 - STEPS), "powers")
+    return vdla.Formulation(vdla.definitions.requantised(sums, len(data.shape) - 1)[1])
+
+
 def declare(config):
     shape = (config.batch, config.block_out)
     mask = te.placeholder((config.batch, config.block_in), config.inp_dtype, "mask")
@@ -31,6 +55,7 @@ def declare(config):
             output=largest,
             scopes={"mask": "inp", "rows": "wgt", "acc": "acc"},
             latency=2,
+            formulation=formulation,
         ),
         vdla.Extension(
             name="power",
@@ -39,6 +64,7 @@ def declare(config):
             scopes={"old": "acc", "acc": "acc"},
             in_place="old",
             latency=2,
+            formulation=powers,
         ),
     ]
 

@@ -265,6 +265,11 @@ class PlanBuilder:
         """By its result, or by its name where the result is now made of another value."""
         return self.decisions.get(node.outputs[0]) or self.decisions.get(node.name)
 
+    def _unpacks(self, node: Node, device: str) -> bool:
+        """Whether a node makes a result of the accelerator a plain value."""
+        decision = self.decisions.get(node.outputs[0])
+        return device != "vdla" and decision is not None and decision.device == "vdla"
+
     def _wanted_extents(self, node: Node) -> str:
         """The numbers that would make the extents of a node known: of symbols in its shapes, and
         of those in the inputs that other extents are computed from.
@@ -296,7 +301,7 @@ class PlanBuilder:
 
     def _placed(self, graph: Graph, node: Node, device: str, reason: str) -> PlacedOperator:
         """A node on a device; where it has no kernel, `reason` says why, before the decision."""
-        decision = None if node.op == REPACK else self._decision(node)
+        decision = None if node.op == REPACK or self._unpacks(node, device) else self._decision(node)
         if decision is None:
             why, change = reason, self._wanted_extents(node)
         elif device == "numpy":

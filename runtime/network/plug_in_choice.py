@@ -16,11 +16,12 @@ import numpy as np
 
 from vdla.compiler.codegen.vdla import LoweringError, lift
 from vdla.compiler.extensions import Extension, ExtensionError, LayerError, extension_of
-from vdla.compiler.graph import Array
+from vdla.compiler.graph import Array, TensorType
 from vdla.compiler.graph.accelerator import CpuModel, NotAcceleratedError, OperatorCall, seconds_of
-from vdla.compiler.graph.accelerator.cost import PROGRAM_SECONDS, handover_seconds
+from vdla.compiler.graph.accelerator.choose import milliseconds
+from vdla.compiler.graph.accelerator.cost import PROGRAM_SECONDS, cpu_seconds, handover_seconds
 from vdla.compiler.graph.machine.call import MachineNode, decline
-from vdla.compiler.graph.machine.layer_call import LayerCall, NodeLayer, layer_of
+from vdla.compiler.graph.machine.layer_call import ROW_REDUCTIONS, LayerCall, NodeLayer, layer_of
 from vdla.compiler.graph.machine.packing import PackedLayout
 from vdla.compiler.layer_programs import (
     WrittenProgram,
@@ -65,7 +66,7 @@ class PlugInChoice:
         """The call by extensions if there is one and `template` takes longer, else what the node
         must do; nothing of a node that no machine can run.
         """
-        if not at.node.op.startswith("vdla.Q"):  # a node in floats, or one that moves data
+        if not _is_of_integers(at):  # a node in floats, or one that moves data
             return ""
         try:
             offers = self._offered(at)
@@ -74,6 +75,8 @@ class PlugInChoice:
                 offer, call = min(zip(offers, calls, strict=True), key=lambda pair: self._seconds(at, pair[1]))
                 if template is not None:
                     self._require_faster(at, call, template)
+                elif at.node.op in ROW_REDUCTIONS:
+                    self._require_faster_than_host(at, call)
                 if self._is_right(offer):
                     return call
                 offers = [replace(item, exact=True) if item is offer else item for item in offers]
@@ -111,7 +114,8 @@ class PlugInChoice:
             NotAcceleratedError: there is none, with the reason.
         """
         layer = self._layer(extension, at)
-        key = extension.name, *layer.key, at.node.outputs[0] if layer.is_formulated else ""
+        made = tuple(map(at.made.get, layer.activations.values()))  # a mapping that reads them in place is tried
+        key = extension.name, *layer.key, made, at.node.outputs[0] if layer.is_formulated else ""
         if key not in self._written:
             self._written[key] = self._programs_of(extension, layer)
         written = self._written[key]
@@ -183,6 +187,13 @@ class PlugInChoice:
             more = f", and {packing:.3g} ms to pack activations" if packing else ""
             decline(f"take less time than without, {cycles[0]} cycles, got {cycles[1]}{more}")
 
+    def _require_faster_than_host(self, at: MachineNode, call: OperatorCall) -> None:
+        got = self._seconds(at, call) + handover_seconds(call.output, self.cpu)
+        host = cpu_seconds(at.graph, at.node, call.macs, self.cpu)
+        if got >= host:
+            times = f"{milliseconds(host)} on {self.cpu.name}, got {milliseconds(got)}"
+            decline(f"take less time than on the CPU, the transfer of results included, {times}")
+
     def _packing_seconds(self, at: MachineNode, call: OperatorCall) -> float:
         """The time in which the host packs results of the machine for another layout."""
         seconds = 0.0
@@ -238,7 +249,14 @@ class PlugInChoice:
                 packed.ravel()[layout.places.ravel()] = data[value].ravel()
             arrays[tensor] = packed
         outputs = simulate(offer.program, arrays, mode="function").outputs
-        return np.asarray(outputs[str(OUTPUT)].ravel()[offer.layer.result.places])
+        return offer.result.unpacked(outputs[str(OUTPUT)])
+
+
+def _is_of_integers(at: MachineNode) -> bool:
+    """Whether a node computes integers of 8 bits."""
+    kind = at.graph.types.get(at.node.inputs[0]) if at.node.inputs else None
+    of_rows = at.node.op in ROW_REDUCTIONS and isinstance(kind, TensorType) and kind.dtype == at.config.inp_dtype
+    return of_rows or at.node.op.startswith("vdla.Q")
 
 
 def _channel_products(at: MachineNode) -> list[LayerCall]:

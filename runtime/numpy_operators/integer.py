@@ -112,6 +112,12 @@ def column_lanes(x: Int8, *, factor: int, offset: int, lane: int) -> Int64:
     return np.asarray(biases & 0xFFFF_FFFF | lane)
 
 
+def qsquares(x: Int8, *, x_zero_point: int, keepdims: int) -> npt.NDArray[np.int32]:
+    """The sum of the squares of each row of the last dimension, without the zero point."""
+    distances = centred(x, x_zero_point)
+    return np.asarray((distances * distances).sum(axis=-1, keepdims=bool(keepdims)), np.int32)
+
+
 def to_int8(x: npt.NDArray[np.uint8]) -> Int8:
     """x - 128."""
     return np.asarray((x ^ np.uint8(0x80)).view(np.int8))
@@ -154,6 +160,7 @@ _COMPUTE: Mapping[str, Callable[..., Array]] = {
     "vdla.QMatMul": requantised(matmul_sums),
     "vdla.QNormalise": qnormalise,
     "vdla.QSoftmax": qsoftmax,
+    "vdla.QSquares": qsquares,
     "vdla.RowTerms": row_terms,
     "vdla.ToInt8": to_int8,
     "vdla.ToUint8": to_uint8,

@@ -86,7 +86,7 @@ def _limited(node: Node, values: list[np.ndarray]) -> np.ndarray:
 
 
 def _real(node: Node, values: list[np.ndarray]) -> np.ndarray:
-    x, scale, zero = values
+    x, scale, zero = values if len(values) > 2 else (*values, np.int32(0))
     sides = [-1 if scale.ndim and d == node.attributes.get("axis", 1) % x.ndim else 1 for d in range(x.ndim)]
     if scale.size > 1:
         scale, zero = scale.reshape(sides), zero.reshape(sides)

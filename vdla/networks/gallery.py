@@ -93,10 +93,77 @@ def swishes(batch: int | str = 1, seed: int = 0, image: int = 16, width: int = 3
     return net.model({x: (batch, width, image, image)})
 
 
-def _requantised(net: NetworkBuilder, x: str, scale: float, name: str) -> str:
+def tokens(batch: int | str = 1, seed: int = 0, rows: int = 128, width: int = 64, classes: int = 512) -> ModelProto:
+    """A block of attention over tokens behind RMSNorm, as decoders have them, and the place of the
+    largest of each token's scores.
+    """
+    net = NetworkBuilder("tokens", seed)
+    x = _requantised(net, net.input("tokens", (batch, rows, width)), SIXTEENTHS, "tokens")
+    normal = _norm(net, x, width, "norm")
+    queries = _rows_product(net, normal, (width, width), "queries", width**-0.5)
+    keys = _product(net, normal, (width, width), "keys")
+    values = _rows_product(net, normal, (width, width), "values")
+    turned = _turned(net, keys)
+    products = net.node("MatMul", [queries, turned], "scores")  # the weights of queries have the factor
+    scores = _requantised(net, products, SIXTEENTHS, "scores")
+    shares = _powers_of_two(net, scores)
+    total = net.node("ReduceSum", [shares, net.constant("rows.axis", np.array([-1]))], "total")
+    weighted = _requantised(net, net.node("MatMul", [shares, values], "weighted"), 1.0, "weighted")
+    seen = _requantised(net, net.node("Div", [weighted, total], "seen"), SIXTEENTHS, "seen")
+    seen = _rows_product(net, seen, (width, width), "projection")
+    x = _requantised(net, net.node("Add", [x, seen], "sum"), SIXTEENTHS, "sum")
+    logits = _rows_product(net, _norm(net, x, width, "last_norm"), (width, classes), "logits")
+    words = net.node("ArgMax", [logits], "words", axis=-1, keepdims=0)
+    return net.model({words: (batch, rows)}, "int64")
+
+
+def _powers_of_two(net: NetworkBuilder, scores: str) -> str:
+    """2 ** (score - most) of each row of scores in sixteenths, with lines between whole powers, as
+    Stevens et al. (2021) have softmax in fixed point; 127/128 for 1.
+    """
+    most = net.node("ReduceMax", [scores, net.constant("keys.axis", np.array([-1]))], "most")
+    below = net.node("Sub", [scores, most], "below")
+    below = _requantised(net, below, SIXTEENTHS, "below", zero_point=127)
+    negative = net.node("Neg", [below], "negative")
+    whole = net.node("Floor", [negative], "whole")
+    numbers = {"two": 2.0, "half": 0.5, "units": 128.0, "half_units": 64.0}
+    two, half, units, half_units = (net.constant(name, np.array(x, np.float32)) for name, x in numbers.items())
+    line = net.node("Sub", [two, net.node("Sub", [negative, whole], "rest")], "line")
+    power = net.node("Mul", [line, net.node("Pow", [half, whole], "whole_power")], "twice_power")
+    steps = net.node("Floor", [net.node("Mul", [power, half_units], "fixed")], "steps")
+    return _requantised(net, net.node("Div", [steps, units], "shares"), 1 / 128, "shares")
+
+
+def _norm(net: NetworkBuilder, x: str, width: int, name: str) -> str:
+    scale = net.constant(f"{name}.weight", np.ones(width, np.float32))
+    return _requantised(net, net.node("RMSNormalization", [x, scale], name, axis=-1), SIXTEENTHS, name)
+
+
+def _turned(net: NetworkBuilder, keys: str) -> str:
+    """Keys as columns; integers are turned."""
+    parameters = [net.constant("keys.scale", np.array(SIXTEENTHS, np.float32))]
+    parameters.append(net.constant("keys.zero", np.array(0, np.int8)))
+    integers = net.node("QuantizeLinear", [keys, *parameters], "keys.quantised")
+    turned = net.node("Transpose", [integers], "turned", perm=[0, 2, 1])
+    return net.node("DequantizeLinear", [turned, *parameters], "turned.values")
+
+
+def _rows_product(net: NetworkBuilder, x: str, shape: tuple[int, int], name: str, factor: float = 1.0) -> str:
+    """`factor` times rows times a constant matrix [inputs, outputs], quantised."""
+    return _requantised(net, _product(net, x, shape, name, factor), SIXTEENTHS * factor, name)
+
+
+def _product(net: NetworkBuilder, x: str, shape: tuple[int, int], name: str, factor: float = 1.0) -> str:
+    values = net.random.integers(-127, 128, shape).astype(np.int8)
+    scale = factor * shape[0] ** -0.5 / 73
+    weight = _dequantised(net, net.constant(f"{name}.integers", values), scale, f"{name}.weight")
+    return net.node("MatMul", [x, weight], name)
+
+
+def _requantised(net: NetworkBuilder, x: str, scale: float, name: str, zero_point: int = 0) -> str:
     """Floats as integers of a scale, and back."""
     parameters = [net.constant(f"{name}.scale", np.array(scale, np.float32))]
-    parameters.append(net.constant(f"{name}.zero", np.array(0, np.int8)))
+    parameters.append(net.constant(f"{name}.zero", np.array(zero_point, np.int8)))
     quantised = net.node("QuantizeLinear", [x, *parameters], f"{name}.quantised")
     return net.node("DequantizeLinear", [quantised, *parameters], f"{name}.values")
 

@@ -68,11 +68,11 @@ class NetworkBuilder:
         """Uniformly distributed float32 values."""
         return np.float32(low) + np.float32(high - low) * self.random.random(tuple(shape), np.float32)
 
-    def model(self, outputs: Mapping[str, Sequence[Dimension]]) -> ModelProto:
-        """The checked model; `outputs`: tensor -> shape, all float32."""
+    def model(self, outputs: Mapping[str, Sequence[Dimension]], dtype: str = "float32") -> ModelProto:
+        """The checked model; `outputs`: tensor -> shape, all of one type."""
         from onnx import checker, helper
 
-        infos = [_value_info(name, shape, "float32") for name, shape in outputs.items()]
+        infos = [_value_info(name, shape, dtype) for name, shape in outputs.items()]
         graph = helper.make_graph(self._nodes, self.name, self._inputs, infos, self._constants)
         opset = helper.make_opsetid("", OPSET)
         model = helper.make_model(graph, opset_imports=[opset], ir_version=IR_VERSION, producer_name="vdla")

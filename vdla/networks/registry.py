@@ -17,7 +17,7 @@ from numpy.random import Generator, default_rng
 from vdla.networks.dcgan import dcgan_generator
 from vdla.networks.deep_q_network import deep_q_network
 from vdla.networks.digits import digits, some_digits
-from vdla.networks.gallery import blocks_of_fifteen, four_bits, perceptron, signs, sound, swishes, two_of_four
+from vdla.networks.gallery import blocks_of_fifteen, four_bits, perceptron, signs, sound, swishes, tokens, two_of_four
 from vdla.networks.lstm_language_model import lstm_language_model
 from vdla.networks.mobilenet import mobilenet_v1, mobilenet_v2, mobilenet_v3
 from vdla.networks.resnet import resnet18, resnet50
@@ -163,6 +163,7 @@ _GALLERY = (
     Network("block_perceptron", "perceptron, block floating point", _FLOATING),
     Network("sound", "convolutions of 1024 samples", sound),
     Network("swishes", "hard-swish, 16x16", swishes),
+    Network("tokens", "attention, RMSNorm, argmax", tokens),
 )
 GALLERY: Mapping[str, Network] = {network.name: network for network in _GALLERY}
 """Small networks with the operators that the gallery's instructions are for."""

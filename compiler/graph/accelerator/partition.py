@@ -18,6 +18,7 @@ from vdla.compiler.graph.groups import BODY, fused_node
 from vdla.compiler.graph.machine.call import MachineNode, NotAcceleratedError, OperatorCall
 from vdla.compiler.graph.machine.calls import looked_up
 from vdla.compiler.graph.machine.packing import InputLayout, PackedLayout
+from vdla.compiler.graph.machine.row_results import RowResults
 from vdla.compiler.graph.operators import Trait, has_trait
 from vdla.compiler.graph.passes import explain_fusion
 from vdla.compiler.graph.rewriting import Replacement, without_dead_code
@@ -74,7 +75,8 @@ def _candidates(graph: Graph, config: Config, better: BetterCall | None) -> Acce
             call = given
         if call is not None:
             calls[node.outputs[0]] = call = _with_maker(graph, node, calls, call)
-            made[node.outputs[0]] = call.output
+            if isinstance(call.output, PackedLayout):
+                made[node.outputs[0]] = call.output
     refused = {name: why for name, why in reasons.items() if name not in calls}
     return AcceleratorCandidates(calls, refused, no_extension)
 
@@ -124,13 +126,18 @@ class Regions:
 
     def __post_init__(self) -> None:
         self.views = Views.of(self.graph)
-        self.packed_tables = {n.outputs[0]: self.calls[n.inputs[0]].output for n in self.graph.nodes if self._keeps(n)}
+        self.packed_tables = {n.outputs[0]: self._kept(n) for n in self.graph.nodes if self._keeps(n)}
         self.packed: dict[tuple[str, InputLayout], str] = {}  # inputs of regions, each packed once for all of them
         for node in self.graph.nodes:
             level = self._level(node)
             self.level.update((name, level) for name in node.outputs if name)
         for node in reversed(self.graph.nodes):
             self._delay_parts(node)
+
+    def _kept(self, node: Node) -> PackedLayout:
+        output = self.calls[node.inputs[0]].output
+        assert isinstance(output, PackedLayout), "a table has an operand of 8 bits"
+        return output
 
     def _keeps(self, node: Node) -> bool:
         """Whether the host looks up a result of the accelerator in its packed form."""
@@ -300,10 +307,10 @@ class _Around:
             self._add(layout.pack(value, known[key], self._dtype(value)), self.before)
         return known[key]
 
-    def output(self, value: str, layout: PackedLayout) -> None:
+    def output(self, value: str, layout: PackedLayout | RowResults) -> None:
         """A result, packed, and the nodes that unpack it."""
         name, dtype = packed_name(value), self._dtype(value)
-        self.types[name] = TensorType(dtype, layout.packed_shape)
+        self.types[name] = TensorType(layout.stored(dtype), layout.packed_shape)
         self._add(layout.unpack(name, value, dtype), self.after)
 
     def _dtype(self, value: str) -> str:

@@ -15,6 +15,7 @@ from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, Accelera
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.machine.call import OperatorCall
 from vdla.compiler.graph.machine.packing import PackedLayout
+from vdla.compiler.graph.machine.row_results import RowResults
 from vdla.compiler.graph.rewriting import Replacement
 from vdla.compiler.graph.topology import in_order
 from vdla.hardware.config import Config
@@ -101,14 +102,14 @@ class _Building:
         elif value in self.inside:
             return
         elif (layout := self._packed_elsewhere(value)) is not None:
-            self._add_input(packed_name(value), layout.packed_shape, value)
+            self._add_input(packed_name(value), layout, value)
             self._add(layout.unpack(packed_name(value), value, self.graph.tensor(value).dtype))
         elif self._is_view(value):
             self._add_node(self.graph.producers[value])
         else:
             self.inputs[value] = None
 
-    def _packed_elsewhere(self, value: str) -> PackedLayout | None:
+    def _packed_elsewhere(self, value: str) -> PackedLayout | RowResults | None:
         """The layout in which another region, or a table behind one, hands a value on."""
         call = self.regions.calls.get(value)
         return call.output if call is not None else self.regions.packed_tables.get(value)
@@ -117,9 +118,9 @@ class _Building:
         views = self.regions.views
         return value in views.plain or value in views.heads or value in views.between
 
-    def _add_input(self, name: str, shape: tuple[int, ...], value: str) -> None:
+    def _add_input(self, name: str, layout: PackedLayout | RowResults, value: str) -> None:
         self.inputs[name] = None
-        self.types[name] = TensorType(self.graph.tensor(value).dtype, shape)
+        self.types[name] = TensorType(layout.stored(self.graph.tensor(value).dtype), layout.packed_shape)
 
     def _add_node(self, node: Node) -> None:
         for name in filter(None, node.inputs):
@@ -143,7 +144,7 @@ class _Building:
             layout, name, dtype = self.regions.calls[value].output, packed_name(value), self.graph.tensor(value).dtype
             made = layout.unpack(name, value, dtype)
             packed.append(name)
-            types[name] = TensorType(dtype, layout.packed_shape)
+            types[name] = TensorType(layout.stored(dtype), layout.packed_shape)
             nodes += made.nodes
             constants |= made.constants
             types |= made.types

@@ -17,6 +17,7 @@ import numpy as np
 from vdla.compiler.graph.attributes import GraphError
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.machine.packing import Channels, InputLayout, PackedLayout, Patches
+from vdla.compiler.graph.machine.row_results import RowResults
 from vdla.compiler.operators.vdla import Operator, WrittenOperator
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT
 from vdla.hardware.config import Config
@@ -35,7 +36,7 @@ class OperatorCall:
     operator: Operator | WrittenOperator | None
     inputs: Mapping[str, tuple[str, InputLayout]]
     constants: Mapping[str, Array]
-    output: PackedLayout
+    output: PackedLayout | RowResults
     with_maker: OperatorCall | None = None
 
     @property

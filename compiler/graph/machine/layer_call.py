@@ -21,6 +21,7 @@ from vdla.compiler.extensions import Formulation, NetworkLayer
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.machine.call import MachineNode, NotAcceleratedError, OperatorCall, decline
 from vdla.compiler.graph.machine.packing import BitsLayout, Channels, GatheredLayout, PackedLayout
+from vdla.compiler.graph.machine.row_results import RowResults, RowValue
 from vdla.compiler.ir import limits
 from vdla.compiler.layer_programs import LayerProgram
 from vdla.compiler.map import gather
@@ -45,7 +46,8 @@ class NodeLayer:
 
     `results` are the zero point, the lower and the upper bound of results. `bits` are the inputs
     that the host packs into bits, by the names of their bytes, and `packed` those that it lays out,
-    of a layer that is `formulated`.
+    of a layer that is `formulated`. A layer whose results are `numbers` of 32 bits leaves them
+    wherever its program does.
     """
 
     at: MachineNode
@@ -58,6 +60,7 @@ class NodeLayer:
     bits: Mapping[str, str] = field(default_factory=dict)
     packed: Mapping[str, te.Tensor] = field(default_factory=dict)
     is_formulated: bool = False
+    numbers: RowValue | None = None
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
@@ -65,10 +68,15 @@ class NodeLayer:
         options = sorted((name, str(value)) for name, value in self.definition.options.items())
         return self.definition.name, *options, *self.results
 
-    @property
-    def result(self) -> PackedLayout:
-        """The layout of results."""
-        return self.at.result(self.channels)
+    def result_of(self, unpacking: te.Tensor) -> PackedLayout | RowResults:
+        """The layout of results that a program leaves as `unpacking` says, if `is_result`."""
+        if self.numbers is None:
+            return self.at.result(self.channels)
+        stored, kind = _source(unpacking).shape, self.at.graph.tensor(self.at.node.outputs[0])
+        index = gather(unpacking, np.arange(prod(stored)).reshape(stored))
+        return RowResults(
+            shape=kind.extents, dtype=kind.dtype, stored_shape=stored, index=index.ravel(), value=self.numbers
+        )
 
     @property
     def facts(self) -> NetworkLayer:
@@ -90,8 +98,15 @@ class NodeLayer:
         return self.activations.get(plain)
 
     def is_result(self, unpacking: te.Tensor) -> bool:
-        """Whether a plain result lies in a program's output as those of templates do."""
-        return lies_as(unpacking, self.result)
+        """Whether a plain result lies in a program's output as those of templates do, or is one of
+        numbers, which the host takes from anywhere.
+        """
+        return self.numbers is not None or lies_as(unpacking, self.at.result(self.channels))
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether activations may be the operand that other layers have their weights in."""
+        return self.numbers is not None
 
     def is_read_in_place(self, packed: te.Tensor) -> bool:
         """Whether an input of a program is a constant, or an activation as the machine made it."""
@@ -135,7 +150,11 @@ def layer_of(at: MachineNode, weight_dtype: str = "") -> NodeLayer:
         return _scaling(at)
     if at.node.op == "vdla.QMaxPool":
         return _max_pool(at)
-    rule = "be a convolution, a product with constant weights, one by channel, or a maximum of windows"
+    if at.node.op in ROW_REDUCTIONS:
+        return _row_reduction(at)
+    if at.node.op == "vdla.QTable":
+        return _look_up(at)
+    rule = "be a convolution, a product with constant weights or by channel, a maximum, a row's number, or a table"
     decline(f"{rule}, got {at.node.op.removeprefix('vdla.')}")
 
 
@@ -191,6 +210,54 @@ def _max_pool(at: MachineNode) -> NodeLayer:
     made = definitions.pooling(kind="max", **window, raw=False, dtype=at.config.inp_dtype)
     arrays = {"scale": _lanes(at, np.full(channels, -int(options["input_zero_point"])))}
     return _layer(at, Channels.IMAGE, made, {"data": at.node.inputs[0]}, arrays, prod(result) * prod(options["kernel"]))
+
+
+def _look_up(at: MachineNode) -> NodeLayer:
+    """A function of each element, by its table; a formulation may use the scale of factors 1."""
+    name = at.node.inputs[0]
+    shape, channels = at.shape(name), at.channels([name])
+    count = shape[1] if channels is Channels.IMAGE and len(shape) > 1 else shape[-1]
+    made = definitions.look_up(shape=shape, dtype=at.config.inp_dtype)
+    made = replace(made, inputs=(*made.inputs, te.placeholder((count,), "int64", "scale")))
+    arrays = {"table": at.node.attributes["table"], "scale": _lanes(at, np.zeros(count, np.int64))}
+    return _layer(at, channels, made, {"data": name}, arrays, prod(shape))
+
+
+ROW_REDUCTIONS: Mapping[str, str] = {"ArgMax": "place", "ReduceMax": "max", "vdla.QSquares": "squares"}
+"""The kinds of reductions of rows, by operators, whose operand may be an activation."""
+
+
+def _row_reduction(at: MachineNode) -> NodeLayer:
+    """A number of 32 bits for each row of the last dimension."""
+    kind, name = ROW_REDUCTIONS[at.node.op], at.node.inputs[0]
+    shape = at.shape(name)
+    _require_rows(at, kind, shape)
+    channels = at.channels([name]) if name in at.made else Channels.ROWS
+    if channels is Channels.IMAGE:
+        channels = Channels.ROWS
+    matrices = prod(shape[:-2]) if channels is Channels.MATRICES else 1
+    rows = prod(shape[:-1]) // matrices
+    types = {"dtype": at.config.inp_dtype}
+    made = definitions.row_reduction(kind=kind, matrices=matrices, rows=rows, features=shape[-1], **types)
+    layer = _layer(at, channels, made, {"data": name}, {}, prod(shape))
+    return replace(layer, numbers=RowValue.PLACE if kind == "place" else RowValue.NUMBER)
+
+
+def _require_rows(at: MachineNode, kind: str, shape: tuple[int, ...]) -> None:
+    """Declines a reduction that is not one of the last dimension, or not in the machine's terms."""
+    axis = at.node.attribute("axis") if kind == "place" else -1
+    if kind == "max":
+        axes = at.graph.constant(at.node.inputs[1]) if len(at.node.inputs) > 1 else None
+        axis = axes.item() if axes is not None and axes.size == 1 else None
+    if not shape or axis not in (-1, len(shape) - 1):
+        decline("reduce the last dimension alone")
+    if kind == "place" and at.node.attribute("select_last_index"):
+        decline("have the first of the largest elements, got the last")
+    if kind == "place" and shape[-1] > definitions.PLACES:
+        decline(f"have rows of at most {definitions.PLACES} elements, got {shape[-1]}")
+    zero = at.node.attribute("x_zero_point") if kind == "squares" else 0
+    if zero:
+        decline(f"have squares of integers with the zero point 0, got {zero}")
 
 
 def _types(at: MachineNode, weight_dtype: str) -> dict[str, Any]:
@@ -271,10 +338,15 @@ class LayerCall:
         tensors = tuple(self._named(tensor, shapes) for tensor in made.tensors)
         return replace(made, tensors=tensors, source_lines=(self.label,), source_of=np.zeros(len(made), np.int32))
 
+    @cached_property
+    def result(self) -> PackedLayout | RowResults:
+        """The layout of the result."""
+        return self.layer.result_of(self.given.unpacking)
+
     def _named(self, tensor: ProgramTensor, shapes: Mapping[str, tuple[int, ...]]) -> ProgramTensor:
         """A tensor of the program as its neighbours see it."""
         if tensor.role == "output":
-            return replace(tensor, name=str(OUTPUT), shape=self.layer.result.packed_shape)
+            return replace(tensor, name=str(OUTPUT), shape=self.result.packed_shape)
         return replace(tensor, shape=shapes.get(tensor.name, tensor.shape))
 
     @cached_property
@@ -301,8 +373,8 @@ class LayerCall:
 
     def require_result(self) -> None:
         """Decline unless results lie as those of templates do."""
-        result = self.layer.result
         if not self.layer.is_result(self.given.unpacking):
+            result = self.layer.at.result(self.layer.channels)
             got = f"{list(self.given.result.shape)} for {list(result.packed_shape)}"
             decline(f"have results in whole blocks of channels, as templates do, got {got} of {self.label}")
 
@@ -315,7 +387,7 @@ class LayerCall:
             cycles=cycles,
             extensions=self.extensions,
         )
-        return OperatorCall(operator, self.inputs, self.constants, self.layer.result)
+        return OperatorCall(operator, self.inputs, self.constants, self.result)
 
 
 def lies_as(unpacking: te.Tensor, layout: PackedLayout) -> bool:
@@ -330,13 +402,13 @@ def lies_as(unpacking: te.Tensor, layout: PackedLayout) -> bool:
 def input_layout(packed: te.Tensor, plain: PackedLayout, exact: bool = True) -> PackedLayout | GatheredLayout:
     """The layout of the elements of `packed`: one in blocks if there is one, else gathered.
 
-    Unless the layout is `exact`, constants may lie where blocks of channels have gaps, which hold
-    anything.
+    Unless the layout is `exact`, constants and repeated elements may lie where blocks of channels
+    have gaps, which hold anything.
     """
     first, inside = _places_in(packed)
     size = prod(_source(packed).shape)
     for layout in _blocked(plain):
-        whole = inside.all() or (not exact and np.count_nonzero(inside) == size)
+        whole = first.size == size or (not exact and (inside.all() or np.count_nonzero(inside) == size))
         same = whole and prod(layout.packed_shape) == first.size
         if same and np.array_equal(first.ravel()[layout.places.ravel()], np.arange(size)):
             return layout

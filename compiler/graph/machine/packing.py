@@ -140,6 +140,11 @@ class PackedLayout(InputLayout):
                 form = "terms"
         return f"{form}{self.block}"
 
+    @staticmethod
+    def stored(dtype: str) -> str:
+        """The type of the program's tensor of a value."""
+        return dtype
+
     def same_bytes(self, layout: InputLayout) -> bool:
         """Whether both layouts of one tensor have every element at the same place."""
         if not isinstance(layout, PackedLayout) or self.conversion or layout.conversion:
@@ -174,6 +179,10 @@ class PackedLayout(InputLayout):
         places: Array = np.arange(prod(self.packed_shape)).reshape(self.packed_shape)
         places = places.transpose(np.argsort(order)).reshape(full)
         return places[tuple(slice(0, extent) for extent in plain)].reshape(self.shape)
+
+    def unpacked(self, packed: Array) -> Array:
+        """The value from the program's tensor."""
+        return np.asarray(packed.ravel()[self.places])
 
     def packed(self, array: Array) -> Array:
         """The program's tensor of a value without a conversion."""

@@ -27,6 +27,7 @@ from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
 from vdla.compiler.graph.rules import integer_elementwise as rules
 from vdla.compiler.graph.rules import integer_products
 from vdla.compiler.graph.rules.integer_normalise import qnormalise
+from vdla.compiler.graph.rules.integer_rows import qsquares
 from vdla.compiler.graph.rules.integer_softmax import qsoftmax
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall
 from vdla.compiler.graph.rules.transposed import qconv_transpose
@@ -134,6 +135,12 @@ QUANTISED = (
         fusion=FusionClass.OPAQUE,
         expression=qnormalise,
         attributes={"x_zero_point": int},
+    ),
+    OperatorRecord(
+        name="vdla.QSquares",
+        fusion=FusionClass.REDUCTION,
+        expression=qsquares,
+        attributes={"x_zero_point": int, "keepdims": int},
     ),
     OperatorRecord(name="vdla.ToInt8", expression=rules.to_int8, attributes={}, **_ELEMENTWISE),
     OperatorRecord(name="vdla.ToUint8", expression=rules.to_uint8, attributes={}, **_ELEMENTWISE),

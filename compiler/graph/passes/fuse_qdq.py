@@ -18,6 +18,7 @@ from vdla.compiler.graph.operators import RECORDS
 from vdla.compiler.graph.passes.fold_constants import Evaluate
 from vdla.compiler.graph.passes.function_tables import fuse_table
 from vdla.compiler.graph.passes.movements import move_quantisation
+from vdla.compiler.graph.passes.row_reductions import reduce_rows
 from vdla.compiler.graph.passes.signed import to_signed
 from vdla.compiler.graph.rewriting import Replacement, fresh_name, rewrite, without_dead_code
 
@@ -44,7 +45,7 @@ def explain_fusion(graph: Graph, evaluate: Evaluate | None = None) -> FusedGraph
     graph = move_quantisation(to_signed(unfold_quantised(graph)))
     patterns = _Patterns(evaluate)
     graph = rewrite(graph, (patterns.fuse,))
-    graph = without_dead_code(fuse_max_pools(graph))
+    graph = without_dead_code(reduce_rows(fuse_max_pools(graph)))
     kept = {name for node in graph.nodes for name in node.outputs}
     return FusedGraph(graph, {name: why for name, why in patterns.reasons.items() if name in kept})
 

@@ -5,7 +5,14 @@ A definition is independent of machines: it says what is computed, on arrays in 
 """
 
 from vdla.compiler.operators.definitions.definition import Definition, DefinitionError, requantised, requantised_by
-from vdla.compiler.operators.definitions.element_wise import extremum, leaky_relu, rescaling, residual_addition, scaling
+from vdla.compiler.operators.definitions.element_wise import (
+    extremum,
+    leaky_relu,
+    look_up,
+    rescaling,
+    residual_addition,
+    scaling,
+)
 from vdla.compiler.operators.definitions.products import (
     attention_scores,
     attention_values,
@@ -15,10 +22,12 @@ from vdla.compiler.operators.definitions.products import (
     lstm_gates,
     matrix_vector,
 )
+from vdla.compiler.operators.definitions.rows import PLACES, row_reduction
 from vdla.compiler.operators.definitions.transposed import transposed_convolution
 from vdla.compiler.operators.definitions.windows import convolution, depthwise_convolution, of_workload, pooling
 
 __all__ = [
+    "PLACES",
     "Definition",
     "DefinitionError",
     "attention_scores",
@@ -30,6 +39,7 @@ __all__ = [
     "depthwise_convolution",
     "extremum",
     "leaky_relu",
+    "look_up",
     "lstm_gates",
     "matrix_vector",
     "of_workload",
@@ -38,6 +48,7 @@ __all__ = [
     "requantised_by",
     "rescaling",
     "residual_addition",
+    "row_reduction",
     "scaling",
     "transposed_convolution",
 ]

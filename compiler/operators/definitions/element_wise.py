@@ -27,6 +27,15 @@ def rescaling(
 
 
 @definition
+def look_up(*, shape: Sequence[int], dtype: str = "int8") -> Sums:
+    """The element of a table of 256 for each element of an activation of any shape."""
+    extents = tuple(shape)
+    require_extents("look_up", **{f"shape[{axis}]": extent for axis, extent in enumerate(extents)})
+    data, table = te.placeholder(extents, dtype, "data"), te.placeholder((256,), dtype, "table")
+    return [data, table], te.compute(extents, lambda *i: table[te.cast("int32", data[i]) + 128], "looked_up")
+
+
+@definition
 def residual_addition(
     *,
     batch: int,

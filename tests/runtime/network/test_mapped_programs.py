@@ -15,6 +15,8 @@ import pytest
 import vdla
 from vdla.benchmarks.evaluate.networks import in_network
 from vdla.compiler.extensions import ExtensionError, NetworkLayer, extend
+from vdla.compiler.graph.machine.layer_call import ROW_REDUCTIONS
+from vdla.compiler.graph.passes import fuse_qdq
 from vdla.hardware.config import Config
 from vdla.networks import gallery
 from vdla.networks.network_builder import NetworkBuilder
@@ -56,6 +58,9 @@ def example(name: str) -> Path:
         pytest.param(
             "block_floating", partial(BLOCKS, features=(960, 960, 15)), replace(PYNQ, wgt_bits=4), id="blocks"
         ),
+        pytest.param("argmax", gallery.tokens, PYNQ, id="argmax"),
+        pytest.param("rms_norm", partial(gallery.tokens, rows=96, width=80, classes=48), PYNQ, id="rms_norm"),
+        pytest.param("softmax", gallery.tokens, PYNQ, id="softmax"),
         pytest.param("hard_swish", gallery.swishes, PYNQ, id="hard_swish"),
         pytest.param("hard_swish", partial(gallery.swishes, image=19, width=56), ULTRA, id="hard_swish_odd"),
     ],
@@ -64,6 +69,41 @@ def test_an_instruction_runs_layers_exactly(name: str, network: Callable[..., An
     row = in_network(example(name), network(seed=1), 1, machine)
     assert row["applied"] == 1, row["reason"]
     assert (row["wrong"], row["cycles"]) == (0, row["verdict"])
+
+
+def reduced(op: str, rows: tuple[int, ...], features: int) -> Any:
+    """A number for each row of a dense layer's results."""
+    net = NetworkBuilder("reduced", 0)
+    x = gallery._requantised(net, net.input("rows", (1, *rows, 16)), 1 / 16, "rows")
+    x = gallery._rows_product(net, x, (16, features), "dense")
+    last = net.constant("last", np.array([-1]))
+    if op == "ArgMax":
+        return net.model({net.node(op, [x], "y", axis=-1, keepdims=1): (1, *rows, 1)}, "int64")
+    if op == "ReduceSumSquare":
+        return net.model({net.node(op, [x, last], "y", keepdims=0): (1, *rows)})
+    return net.model({net.node(op, [x, last], "y", keepdims=1): (1, *rows, 1)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["pynq_z1", "tiny", "batch4"])
+@pytest.mark.parametrize(("rows", "features"), [((16,), 32), ((3, 7), 21), ((1,), 5)])
+@pytest.mark.parametrize(
+    ("name", "op"), [("argmax", "ArgMax"), ("rms_norm", "ReduceSumSquare"), ("softmax", "ReduceMax")]
+)
+def test_numbers_of_rows_of_any_size_are_those_of_the_host(
+    name: str, op: str, rows: tuple[int, ...], features: int, preset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PlugInChoice, "_require_faster_than_host", lambda *_: None)
+    graph = import_network(reduced(op, rows, features))
+    graph = fuse_qdq(graph)
+    row = next(node.outputs[0] for node in graph.nodes if node.op in ROW_REDUCTIONS)
+    data = {"rows": np.random.default_rng(0).standard_normal((1, *rows, 16)).astype(np.float32)}
+    place = {row: "vdla", "dense": "vdla"}
+    with compile_network(graph, extend(Config.preset(preset), example(name)), place=place) as made:
+        used = {item for step in made.artifact.plan.steps for op in step.placement.operators for item in op.extensions}
+        assert used
+        wanted, got = evaluate(graph, data, prefer="definition"), made.run(data).outputs
+        np.testing.assert_array_equal(got["y"], wanted["y"])
 
 
 def joined(seed: int) -> Any:
@@ -154,7 +194,7 @@ def test_an_operator_that_is_no_layer_has_the_reason() -> None:
     net.node("Add", [net.node("Conv", [x, weight], "conv", kernel_shape=[1, 1]), x], "sum")
     data = net.normal((1, 16, 8, 8), 1.0)
     graph = quantise(net.model({"sum": (1, 16, 8, 8)}), calibration=[{"image": data}]).graph
-    rule = "be a convolution, a product with constant weights, one by channel, or a maximum of windows"
+    rule = "be a convolution, a product with constant weights or by channel, a maximum, a row's number, or a table"
     assert reasons(example("max_pool"), graph)["sum"] == f"{rule}, got QAdd"
 
 

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions of rows: of each row of a matrix, one number of 32 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vdla.compiler import te
+from vdla.compiler.operators.definitions.definition import DefinitionError, Sums, definition
+
+PLACES = 1 << 16
+"""The longest row whose places fit a key."""
+_KINDS: dict[str, tuple[Callable[..., te.Value], Callable[[te.Value, te.Operand], te.Value]]] = {
+    "max": (te.max, lambda value, place: value),
+    "place": (te.max, lambda value, place: (value << 16) - place),
+    "squares": (te.sum, lambda value, place: value * value),
+}
+
+
+@definition
+def row_reduction(*, kind: str, matrices: int, rows: int, features: int, dtype: str = "int8") -> Sums:
+    """[matrices, rows] of [matrices, rows, features]: the largest element of each row, `max`; its
+    key, `place`; or the sum of the `squares`.
+
+    The key is the largest element times 2**16, less the place of the first one that is as large.
+    """
+    if kind not in _KINDS:
+        raise DefinitionError(f"row_reduction: kind must be {', '.join(_KINDS)}, got {kind}")
+    if kind == "place" and features > PLACES:
+        raise DefinitionError(f"row_reduction: features must be at most {PLACES} for places, got {features}")
+    data = te.placeholder((matrices, rows, features), dtype, "data")
+    k = te.reduce_axis(features, "k")
+    reduce, term = _KINDS[kind]
+
+    def value(m: te.Value, n: te.Value) -> te.Value:
+        return reduce(term(te.cast("int32", data[m, n, k]), k), axis=k)
+
+    return [data], te.compute((matrices, rows), value, "reduced")
