@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from vdla.compiler import ir
 from vdla.compiler.arith import IndexFunction, Ranges, bounds, exact_function
-from vdla.compiler.ir import SCALAR_FUNCTIONS, SMALL_FLOATS, Array, limits, storage_dtype, widen, wrap
+from vdla.compiler.ir import SCALAR_FUNCTIONS, SMALL_FLOATS, Array, is_float, limits, storage_dtype, widen, wrap
 from vdla.support.errors import Error
 
 Mask = npt.NDArray[np.bool_]
@@ -119,6 +119,10 @@ class InterpreterMemory:
                 return self._load(buffer, tuple(self.places(indices, at)), at)
             case ir.Call(name=name, args=args, dtype=dtype):
                 return wrap(np.asarray(SCALAR_FUNCTIONS[name].model(*(self._operand(arg, at) for arg in args))), dtype)
+
+    def sums_at_once(self, dtype: str) -> bool:
+        """Whether sums of a type are the same in every order."""
+        return not is_float(dtype)
 
     def total(
         self, op: str, term: ir.Expr, at: Points, shape: tuple[int, ...], along: tuple[int, ...], dtype: str
