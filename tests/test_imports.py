@@ -253,9 +253,10 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.vdla.intrinsics simulator.verify simulator runtime.devices runtime.native"
     ),
     "compiler.certificates": (
-        "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.interpret compiler.te "
-        "compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map compiler.target "
-        "compiler.operators.definitions compiler.graph compiler.graph.operators compiler.graph.accelerator"
+        "support hardware.isa hardware hardware.program compiler.ir compiler.target compiler.arith "
+        "compiler.interpret compiler.te compiler.schedule compiler.lowering compiler.extensions "
+        "compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map compiler.operators.definitions "
+        "compiler.graph compiler.graph.operators compiler.graph.accelerator"
     ),
     "verification.lemmas": "compiler.ir compiler.certificates",
     "commands": (

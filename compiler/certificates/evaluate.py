@@ -126,7 +126,7 @@ class SymbolicMemory(InterpreterMemory):
 
     @staticmethod
     def products(a: Symbols, b: Symbols, dtype: str) -> Symbols | None:
-        """Symbols `[..., M, K]` and `[..., K, N]` of a type multiplied as matrices, if that is exact."""
+        """Symbols `[..., M, K]` and `[..., K, N]` multiplied as matrices, or None."""
         return sums_of_products(a, b, dtype)
 
     def sums_at_once(self, dtype: str) -> bool:

@@ -39,7 +39,7 @@ def any_float(value: Any, norm: Any = 1) -> Symbols:  # noqa: ANN401  arrays tha
 
 
 def float_numbers(values: npt.ArrayLike) -> Symbols:
-    """Floats as symbols that are known; NaN, infinities and integers from 2^53 have no structure."""
+    """Floats as symbols that are known; without structure if not finite or from 2^53."""
     numbers = np.asarray(values).astype(np.float64) + 0.0  # no negative zeros
     bounds, nan = in_order(numbers), np.isnan(numbers)
     plain = np.isfinite(numbers) & (np.abs(numbers) < 2.0**_BITS)

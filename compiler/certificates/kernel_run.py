@@ -240,5 +240,3 @@ def _turns(places: Array) -> Array:
     turns = np.empty(len(places), np.int64)
     turns[order] = count - np.maximum.accumulate(np.where(begins, count, 0)) if len(places) else count
     return turns
-
-

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The buffers of a loop nest on symbols: of integers and of floats, and threads that must not race."""
+"""The buffers of a loop nest on symbols, of integers and of floats; threads must not race."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class NestMemory(SymbolicMemory):
         self._sharing: dict[str, tuple[str, ...]] = {}
 
     def share(self, slots: tuple[tuple[str, ...], ...]) -> None:
-        """Let the buffers of each slot share memory: what is written to one is lost by the others."""
+        """Let the buffers of each slot share memory: a write to one is lost by the others."""
         for slot in slots:
             self._sharing.update({name: tuple(other for other in slot if other != name) for name in slot})
 
@@ -93,7 +93,9 @@ class NestMemory(SymbolicMemory):
             self._noted(notes, action, name, there, np.broadcast_to(threads, shape)[active], at.where)
 
     @staticmethod
-    def _noted(notes: AccessNotes, action: str, name: str, places: tuple[Array, ...], threads: Array, where: str) -> None:
+    def _noted(
+        notes: AccessNotes, action: str, name: str, places: tuple[Array, ...], threads: Array, where: str
+    ) -> None:
         try:
             getattr(notes, action)(places, threads)
         except RaceError as error:
@@ -140,7 +142,7 @@ class NestMemory(SymbolicMemory):
         return made
 
     def _chosen_from(self, buffer: str, places: list[Symbols], unknown: tuple[bool, ...]) -> Symbols:
-        """Elements of a buffer at `[points]` places, which are unknown along the same dimensions."""
+        """Elements of a buffer at `[points]` places, unknown along the same dimensions."""
         along = tuple(d for d, one in enumerate(unknown) if one)
         at = tuple(np.asarray(place["low"]) for place, one in zip(places, unknown, strict=True) if not one)
         array, written = self.arrays[buffer], self.written[buffer]
@@ -202,7 +204,7 @@ class NestMemory(SymbolicMemory):
 
     @staticmethod
     def products(a: Symbols, b: Symbols, dtype: str) -> Symbols | None:
-        """Symbols `[..., M, K]` and `[..., K, N]` of a type multiplied as matrices, if that is exact."""
+        """Symbols `[..., M, K]` and `[..., K, N]` multiplied as matrices, or None."""
         if not is_float(dtype):
             return SymbolicMemory.products(a, b, dtype)
         return None if (known(a).any() and known(b).any()) else float_products(a, b, dtype)

@@ -21,7 +21,7 @@ from vdla.compiler.certificates.float_symbols import float_unknowns
 from vdla.compiler.certificates.nest_memory import NestMemory
 from vdla.compiler.certificates.sum_bounds import SumBounds
 from vdla.compiler.certificates.symbols import Symbols, unknowns
-from vdla.compiler.interpret.memory import EVERYWHERE, InterpretError, Points
+from vdla.compiler.interpret.memory import InterpretError, Points
 from vdla.compiler.ir import is_float, map_children
 
 _ONE_POINT = np.ones((), np.bool_)
