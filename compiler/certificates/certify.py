@@ -254,7 +254,7 @@ class _Sides:
         self.packing = mapped.packing
         self.unpacking = mapped.unpacking
         self.plain = te.create_function(_placeholders(result), [result], mapped.name)
-        self.sources = {_source(tensor).name: _source(tensor) for tensor in self.packing.values()}
+        self.sources = {source_of(tensor).name: source_of(tensor) for tensor in self.packing.values()}
         for tensor in _placeholders(result):
             _require_like(tensor, self.sources.setdefault(tensor.name, tensor), f"input {tensor.name}")
 
@@ -264,9 +264,9 @@ class _Sides:
 
     def of_program(self, inputs: _Inputs) -> Symbols:
         """The plain result of the program."""
-        packed = {name: _gathered(tensor, inputs[_source(tensor).name]) for name, tensor in self.packing.items()}
+        packed = {name: _gathered(tensor, inputs[source_of(tensor).name]) for name, tensor in self.packing.items()}
         outputs = run_program(self.program, packed)
-        return _gathered(self.unpacking, outputs[_source(self.unpacking).name])
+        return _gathered(self.unpacking, outputs[source_of(self.unpacking).name])
 
     def of_expression(self, inputs: _Inputs) -> Symbols:
         """The plain result of the expression."""
@@ -335,7 +335,8 @@ def _placeholders(result: te.Tensor) -> list[te.Tensor]:
     return list(seen.values())
 
 
-def _source(tensor: te.Tensor) -> te.Tensor:
+def source_of(tensor: te.Tensor) -> te.Tensor:
+    """What a packed tensor is gathered from."""
     assert isinstance(tensor.stage, Stage)
     (source,) = tensor.stage.reads
     return source
@@ -436,7 +437,7 @@ def _storing(sides: _Sides, element: tuple[int, ...]) -> tuple[int, str]:
 
 def _packed_place(sides: _Sides, element: tuple[int, ...]) -> int:
     """The place of an element in the flat output of the program."""
-    source = _source(sides.unpacking)
+    source = source_of(sides.unpacking)
     places = numbers(np.arange(int(np.prod(source.shape))).reshape(source.shape))
     return int(_gathered(sides.unpacking, places)["low"][element])
 

@@ -272,7 +272,8 @@ def test_what_is_no_loop_nest_is_refused() -> None:
     for call, message in (
         (lambda: vdla.certify(Schedule(fn), X), "certify: expression must be the Function that the loop nest computes, "
          "got Tensor"),
-        (lambda: vdla.certify(Schedule(fn), target="x86-64"), "certify: target must be a Target or GridLimits, got str"),
+        (lambda: vdla.certify(Schedule(fn), target="x86-64"), "certify: target must be a Target or "
+         "GridLimits, got str"),
         (lambda: vdla.certify(Schedule(fn), product(rows=4)), "certify product: parameters must be "
          "a float32[4, 6], b float32[6, 7], sums float32[4], got a float32[5, 6], b float32[6, 7], sums float32[5]"),
         (lambda: vdla.certify(words), "certify: type must be bool or an integer of at most int64, got uint64"),
