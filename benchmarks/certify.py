@@ -28,12 +28,14 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from vdla.benchmarks.certify_faults import KINDS, ProgramFault, planted_faults
+from vdla.benchmarks.certify_nests import planted_in_nests
 from vdla.benchmarks.certify_schedule_faults import (
     OPTION_KIND,
     SCHEDULE_KINDS,
     planted_schedule_faults,
     wrong_options,
 )
+from vdla.benchmarks.fault_counts import FaultCounts, verdict
 from vdla.benchmarks.harness import BenchmarkResult, Row, Section, host_receipt, joined, subjects_of
 from vdla.benchmarks.map import KINDS_OF_OPERATORS, PRESETS, random_definition
 from vdla.benchmarks.mapped_layers import mapped_layers
@@ -95,6 +97,7 @@ def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()
         "network_planted": planted_in_networks,
         "planted": planted,
         "suite": planted_in_suite,
+        "nests": planted_in_nests,
         "equivalent": equivalent,
         "cost": cost,
         "lemmas": wrong_lemmas,
@@ -281,8 +284,7 @@ def planted(progress: Progress, seed: int) -> Section:
         step(f"options on {machine}")
         for operator, fault in wrong_options(Config.preset(machine)):
             judged_faults.judge(operator, fault)
-    rows = judged_faults.rows()
-    return Section({**judged_faults.total(), "kinds": sum(row["planted"] > 0 for row in rows)}, rows)
+    return Section({**judged_faults.total(), "kinds": judged_faults.kinds}, judged_faults.rows())
 
 
 def planted_in_suite(progress: Progress, seed: int) -> Section:
@@ -296,12 +298,12 @@ def planted_in_suite(progress: Progress, seed: int) -> Section:
     return Section({f"suite_{name}": count for name, count in judged_faults.total().items()})
 
 
-class _JudgedFaults:
+class _JudgedFaults(FaultCounts):
     """Counts of faults by kind and by what certificates and simulations say of them."""
 
     def __init__(self, seed: int) -> None:
+        super().__init__((*KINDS, *SCHEDULE_KINDS, OPTION_KIND))
         self._seed = seed
-        self._counts: dict[str, Counter[str]] = {kind: Counter() for kind in (*KINDS, *SCHEDULE_KINDS, OPTION_KIND)}
 
     def plant(self, operator: Operator, count: int, rng: Generator) -> None:
         """Plant and judge at most `count` faults of each kind in a program."""
@@ -312,20 +314,12 @@ class _JudgedFaults:
     def judge(self, operator: Operator, fault: ProgramFault) -> None:
         """Judge a fault, unless the verifier refuses the program."""
         if verify(fault.program).ok:
-            self._counts[fault.kind][judged(operator, fault.program, self._seed)] += 1
-
-    def rows(self) -> list[Row]:
-        """The figures of each kind."""
-        return [{"kind": kind, **_figures(count)} for kind, count in self._counts.items()]
-
-    def total(self) -> Row:
-        """The figures of all kinds."""
-        return _figures(sum(self._counts.values(), Counter()))
+            self.add(fault.kind, judged(operator, fault.program, self._seed))
 
 
 def planted_in_networks(progress: Progress, seed: int) -> Section:
     """A fault of every kind in each program of NETWORKS_OF_FAULTS."""
-    counts: Counter[str] = Counter()
+    counts = FaultCounts()
     for name in NETWORKS_OF_FAULTS:
         compiled = compiled_network(NETWORKS[name], NETWORKS[name].small, seed, all_on_machine)[0]
         regions = list(region_programs(compiled))
@@ -337,9 +331,8 @@ def planted_in_networks(progress: Progress, seed: int) -> Section:
             faults = (fault for kind in KINDS for fault in planted_faults(given.program, kind, 1, rng))
             for fault in faults:
                 if verify(fault.program).ok:
-                    counts[judged_region(expression, given, fault.program, seed)] += 1
-    figures = _figures(counts)
-    return Section({f"network_{name}": count for name, count in figures.items()}, ())
+                    counts.add(fault.kind, judged_region(expression, given, fault.program, seed))
+    return Section({f"network_{name}": count for name, count in counts.total().items()}, ())
 
 
 def judged_region(expression: RegionExpression, given: RegionProgram, program: Program, seed: int) -> str:
@@ -348,9 +341,7 @@ def judged_region(expression: RegionExpression, given: RegionProgram, program: P
         _plain_results(expression, given, one, seed + n) for n in range(SIMULATIONS) for one in (given.program, program)
     ]
     agrees = [one == other for one, other in zip(outputs[::2], outputs[1::2], strict=True)]
-    if certify_region(expression, replace(given, program=program), seed).holds:
-        return "equal" if all(agrees) else "accepted"
-    return "refused" if not agrees[0] else "hidden always" if all(agrees) else "hidden"
+    return verdict(certify_region(expression, replace(given, program=program), seed).holds, iter(agrees))
 
 
 def _plain_results(expression: RegionExpression, given: RegionProgram, program: Program, seed: int) -> list[Any]:
@@ -367,13 +358,6 @@ def _plain_results(expression: RegionExpression, given: RegionProgram, program: 
     return [values[name]["low"].tolist() for name in graph.outputs]
 
 
-def _figures(counts: Counter[str]) -> Row:
-    planted = sum(counts.values()) - counts["equal"]
-    hidden = counts["hidden"] + counts["hidden always"]
-    names = {"accepted": counts["accepted"], "hidden": hidden, "hidden_always": counts["hidden always"]}
-    return {"planted": planted, **names, "without_effect": counts["equal"]}
-
-
 def judged(operator: Operator, program: Program, seed: int) -> str:
     """What the certificate and simulations of a program say."""
     agrees = (_agrees(operator, program, seed + number) for number in range(SIMULATIONS))
@@ -381,11 +365,7 @@ def judged(operator: Operator, program: Program, seed: int) -> str:
         holds = certify(operator, program=program, seed=seed, explain=False).holds
     except CertificateError:  # such as half of an element that is moved
         holds = False
-    if holds:
-        return "equal" if all(agrees) else "accepted"
-    if not next(agrees):
-        return "refused"
-    return "hidden always" if all(agrees) else "hidden"
+    return verdict(holds, agrees)
 
 
 def _agrees(operator: Operator, other: Program, seed: int) -> bool:

@@ -120,7 +120,7 @@ def _results(
     nest: Nest, function: ir.Function, extents: Mapping[str, int], inputs: Mapping[str, Symbols]
 ) -> dict[str, Symbols]:
     if isinstance(nest, ir.Function):
-        return run_nest(specialise(nest, extents), inputs)
+        return run_nest(specialise(nest, extents), inputs, ir.output_names(function))
     if any(kernel.scalars for kernel in nest):
         raise CertificateError(f"certify {function.name}: extents of kernels must be numbers, got symbols")
     return run_kernels(nest, inputs, ir.output_names(function))

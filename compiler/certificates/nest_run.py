@@ -7,7 +7,7 @@ them to write it. Stores inside loops become blocks, whose iterations are comput
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -39,8 +39,12 @@ def unknown_elements(name: str, shape: tuple[int, ...], dtype: str, seed: int) -
     return float_unknowns(name, shape, seed) if is_float(dtype) else unknowns(name, shape, dtype, seed)
 
 
-def run_nest(fn: ir.Function, inputs: Mapping[str, Symbols]) -> dict[str, Symbols]:
-    """The outputs of a function with extents that are numbers, by parameter name.
+def run_nest(
+    fn: ir.Function, inputs: Mapping[str, Symbols], outputs: Sequence[str] | None = None
+) -> dict[str, Symbols]:
+    """The parameters `outputs` of a function with extents that are numbers, by name.
+
+    They are those that it writes, unless given.
 
     Raises:
         InterpretError: an access out of bounds or of an element that is not written, a result that
@@ -54,10 +58,10 @@ def run_nest(fn: ir.Function, inputs: Mapping[str, Symbols]) -> dict[str, Symbol
         memory.fill(name, np.ascontiguousarray(array))
     with np.errstate(all="ignore"):
         _NestClosures(memory).statement(fn.body)({})
-    return written_outputs(fn.name, memory, ir.output_names(fn))
+    return written_outputs(fn.name, memory, ir.output_names(fn) if outputs is None else outputs)
 
 
-def written_outputs(where: str, memory: NestMemory, names: list[str]) -> dict[str, Symbols]:
+def written_outputs(where: str, memory: NestMemory, names: Sequence[str]) -> dict[str, Symbols]:
     """Buffers by name.
 
     Raises:

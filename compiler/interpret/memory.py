@@ -210,6 +210,7 @@ def _zeros(buffer: ir.Buffer, dtype: np.dtype[Any]) -> Array:
 
 def _element_text(name: str, places: tuple[Array, ...], chosen: Mask) -> str:
     """The first element in `chosen`, as source text."""
-    first = int(np.argmax(chosen))
-    indices = (int(np.broadcast_to(place, chosen.shape).flat[first]) for place in places)
+    shape = np.broadcast_shapes(chosen.shape, *(place.shape for place in places))
+    first = int(np.argmax(np.broadcast_to(chosen, shape)))
+    indices = (int(np.broadcast_to(place, shape).flat[first]) for place in places)
     return f"{name}[{', '.join(map(str, indices))}]"
