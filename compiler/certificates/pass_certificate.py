@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The certificate of a pass of the network compiler: the graph after it against the one before.
+
+Both are evaluated on the same unknown inputs. Numbers that a pass computes of constants are those
+of the graph before if they are as close as rounding makes them; the certificate says how close.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+
+from vdla.compiler.certificates.float_graph_run import GraphRun, graph_inputs
+from vdla.compiler.certificates.scaled_weights import FoldedWeights
+from vdla.compiler.certificates.symbols import CertificateError
+from vdla.compiler.graph import Graph
+from vdla.compiler.target import Target, host
+from vdla.support.errors import Error
+
+
+class PassVerdict(Enum):
+    """What is known of a pass."""
+
+    SAME = "changes nothing"
+    CERTIFIED = "certified"
+    DIFFERS = "not equal by any lemma"
+    UNKNOWN = "not certified"
+
+
+@dataclass(frozen=True, slots=True)
+class PassCertificate:
+    """The verdict on one pass; `opaque` are operators that were functions without structure.
+
+    `close` is the largest relative difference between a number that the pass computed and what it
+    stands for; `reason` says what differs, or what cannot be evaluated.
+    """
+
+    name: str
+    verdict: PassVerdict
+    results: int = 0
+    opaque: tuple[str, ...] = ()
+    close: float = 0.0
+    reason: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the graph after the pass computes what the one before does, for all inputs."""
+        return self.verdict in (PassVerdict.SAME, PassVerdict.CERTIFIED)
+
+    def __str__(self) -> str:
+        shown = f"pass {self.name}: {self.verdict.value}"
+        if self.verdict is PassVerdict.CERTIFIED:
+            numbers = f", numbers within {self.close:.0e}" if self.close else ""
+            return f"{shown}, {self.results:,} results{numbers}"
+        return f"{shown}; {self.reason}" if self.reason else shown
+
+    __repr__ = __str__
+
+
+def certify_pass(
+    name: str, before: Graph, after: Graph, seed: int = 0, target: Target | None = None
+) -> PassCertificate:
+    """Whether a pass kept what a graph of static shapes computes; `target` is the CPU for which
+    values lie in blocks, by default this one.
+    """
+    target = host() if target is None else target
+    if before is after:
+        return PassCertificate(name, PassVerdict.SAME)
+    if len(before.inputs) != len(after.inputs) or len(before.outputs) != len(after.outputs):
+        return PassCertificate(name, PassVerdict.UNKNOWN, reason="inputs and outputs must be the same, got others")
+    try:
+        inputs = graph_inputs(before, seed)
+        first = GraphRun(before, target).run(inputs)
+        folded = FoldedWeights(first, after)
+        given = dict(zip(after.inputs, inputs.values(), strict=True))
+        second = GraphRun(after, target, first.arrays).run(given, folded.symbols)
+    except Error as error:
+        return PassCertificate(name, PassVerdict.UNKNOWN, reason=str(error))
+    return _compared(name, first, second, folded.close)
+
+
+def _compared(name: str, first: GraphRun, second: GraphRun, close: float) -> PassCertificate:
+    opaque = tuple(sorted(first.opaque | second.opaque))
+    close, results = max(close, second.close), 0
+    for one, other in zip(first.graph.outputs, second.graph.outputs, strict=True):
+        a, b = first.values[one]["value"], second.values[other]["value"]
+        differs = np.ones(a.shape, np.bool_) if a.shape != b.shape else np.asarray(a != b)
+        if differs.any():
+            place = ", ".join(str(int(i)) for i in np.argwhere(differs)[0])
+            reason = f"the first result is {other}[{place}]; {_operators(first.graph, second.graph)}"
+            return PassCertificate(name, PassVerdict.DIFFERS, a.size, opaque, close, reason)
+        results += a.size
+    return PassCertificate(name, PassVerdict.CERTIFIED, results, opaque, close)
+
+
+def _operators(before: Graph, after: Graph) -> str:
+    """The operators of which a pass changes the number."""
+    counts = [Counter(node.op for node in graph.nodes) for graph in (before, after)]
+    gone, new = (counts[0] - counts[1], counts[1] - counts[0])
+    shown = [", ".join(f"{number} {op}" for op, number in sorted(one.items())) or "none" for one in (gone, new)]
+    return f"{shown[0]} became {shown[1]}"
+
+
+@dataclass
+class PassCertifier:
+    """Certifies passes as `run_passes` observes them; those in `certificates`, in order."""
+
+    seed: int = 0
+    target: Target | None = None
+    certificates: list[PassCertificate] = field(default_factory=list)
+
+    def __call__(self, name: str, before: Graph, after: Graph) -> None:
+        """Certify one pass."""
+        self.certificates.append(certify_pass(name, before, after, self.seed, self.target))
+
+    def raise_if_bad(self) -> None:
+        """CertificateError with all verdicts unless every pass is certified."""
+        if not all(one.holds for one in self.certificates):
+            raise CertificateError("\n".join(map(str, self.certificates)))
