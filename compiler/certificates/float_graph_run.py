@@ -60,7 +60,9 @@ class GraphRun:
         for name, array in self.graph.constants.items():
             if name not in given:
                 self.hold(name, array)
-        self.graph = self.graph.replace(inputs=(*self.graph.inputs, *given), constants=dict(self.arrays))
+        weights = [name for name, array in self.arrays.items() if _is_weight(array)]
+        constants = {name: array for name, array in self.arrays.items() if name not in weights}
+        self.graph = self.graph.replace(inputs=(*self.graph.inputs, *given, *weights), constants=constants)
         for node in self.graph.nodes:
             self._add(node)
         return self
@@ -79,10 +81,10 @@ class GraphRun:
     def _add(self, node: Node) -> None:
         if node.op == FUSED:
             inner = GraphRun(body_of(self.graph, node), self.target, self.arrays)
-            inputs = {name: self.values[name] for name in node.inputs}
-            inner.run(inputs)
+            inner.run({name: self.values[given] for name, given in zip(inner.graph.inputs, node.inputs, strict=True)})
             self.opaque |= inner.opaque
-            self.values.update({name: inner.values[name] for name in node.outputs})
+            outputs = zip(node.outputs, inner.graph.outputs, strict=True)
+            self.values.update({name: inner.values[made] for name, made in outputs})
             return
         results = self._results(node)
         for name, made in zip(node.outputs, results, strict=True):
@@ -186,6 +188,11 @@ def _evaluated(made: GraphFunction, values: Mapping[str, Symbols]) -> dict[str, 
     params = made.function.params[: len(given)]
     arrays = {name: one.reshape(made.function.buffers[name].dims) for name, one in zip(params, given, strict=True)}
     return dict(zip(made.outputs, run_nest(made.function, arrays).values(), strict=True))
+
+
+def _is_weight(array: Array) -> bool:
+    """Whether numbers become inputs of expressions, which transform constants as they like."""
+    return array.ndim > 1 and is_float(array.dtype.name)
 
 
 def _numbers(array: Array) -> Symbols:

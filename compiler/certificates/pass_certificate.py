@@ -60,23 +60,35 @@ class PassCertificate:
     __repr__ = __str__
 
 
+def run_before(before: Graph, seed: int = 0, target: Target | None = None) -> GraphRun:
+    """The graph before a pass on unknown inputs.
+
+    Raises:
+        CertificateError: a value without a static type of elements that have symbols.
+    """
+    return GraphRun(before, host() if target is None else target).run(graph_inputs(before, seed))
+
+
 def certify_pass(
-    name: str, before: Graph, after: Graph, seed: int = 0, target: Target | None = None
+    name: str,
+    before: Graph,
+    after: Graph,
+    seed: int = 0,
+    target: Target | None = None,
+    first: GraphRun | None = None,
 ) -> PassCertificate:
     """Whether a pass kept what a graph of static shapes computes; `target` is the CPU for which
-    values lie in blocks, by default this one.
+    values lie in blocks, by default this one. `first` is the graph before, if it was run already.
     """
-    target = host() if target is None else target
     if before is after:
         return PassCertificate(name, PassVerdict.SAME)
     if len(before.inputs) != len(after.inputs) or len(before.outputs) != len(after.outputs):
         return PassCertificate(name, PassVerdict.UNKNOWN, reason="inputs and outputs must be the same, got others")
     try:
-        inputs = graph_inputs(before, seed)
-        first = GraphRun(before, target).run(inputs)
+        first = run_before(before, seed, target) if first is None else first
         folded = FoldedWeights(first, after)
-        given = dict(zip(after.inputs, inputs.values(), strict=True))
-        second = GraphRun(after, target, first.arrays).run(given, folded.symbols)
+        given = {name: first.values[old] for name, old in zip(after.inputs, before.inputs, strict=True)}
+        second = GraphRun(after, first.target, first.arrays).run(given, folded.symbols)
     except Error as error:
         return PassCertificate(name, PassVerdict.UNKNOWN, reason=str(error))
     return _compared(name, first, second, folded.close)

@@ -11,14 +11,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from vdla.compiler.certificates import field
 from vdla.compiler.certificates.float_graph_run import GraphRun
 from vdla.compiler.certificates.float_operations import float_binary
-from vdla.compiler.certificates.float_symbols import float_numbers
+from vdla.compiler.certificates.float_symbols import any_float, float_numbers
 from vdla.compiler.certificates.symbols import Symbols
 from vdla.compiler.graph import Array, Graph, Node
 
 _CLOSE = 1e-5  # of the largest number, relative
 _PRODUCTS = ("Conv", "ConvTranspose", "Gemm")
+_NORM = np.float32(1 << 24)
 _MOST_FACTORS = 4  # nodes after one product
 
 
@@ -38,24 +40,24 @@ class FoldedWeights:
 
     def _fold(self, node: Node, after: Graph) -> None:
         """The weights of a product, if the graph before has it with factors after it."""
-        graph, names = self._before.graph, node.inputs[1:3]
+        arrays, names = self._before.arrays, node.inputs[1:3]
         values = [after.constant(name) for name in names]
-        if any(value is None for value in values) or all(name in graph.constants for name in names):
+        if any(value is None for value in values) or all(name in arrays for name in names):
             return
         chain = list(self._chain(node.outputs[0]))
         if not chain or chain[-1].op != node.op:
             return
         product, *factors = chain[::-1]
-        weight = graph.constant(product.inputs[1])
+        weight = arrays.get(product.inputs[1])
         name = product.inputs[2] if len(product.inputs) > 2 else ""
         channels = values[1].size  # type: ignore[union-attr]
-        bias = graph.constant(name) if name else np.zeros(channels, np.float32)
+        bias = arrays.get(name) if name else np.zeros(channels, np.float32)
         if weight is None or bias is None or weight.shape != values[0].shape:  # type: ignore[union-attr]
             return
         factor, shift = float_numbers(np.ones(channels)), float_numbers(np.zeros(channels))
         numbers = np.ones(channels), np.zeros(channels)
         for one in factors:
-            made = _affine(graph, one, channels)
+            made = _affine(self._before, one, channels)
             if made is None:
                 return
             numbers = numbers[0] * made[0], numbers[1] * made[0] + made[1]
@@ -80,13 +82,12 @@ class FoldedWeights:
             yield node
             if node.op in _PRODUCTS:
                 return
-            graph = self._before.graph
-            name = next((one for one in node.inputs if one and graph.constant(one) is None), "")
+            name = next((one for one in node.inputs if one and one not in self._before.arrays), "")
 
 
-def _affine(graph: Graph, node: Node, channels: int) -> tuple[Array, Array] | None:
+def _affine(run: GraphRun, node: Node, channels: int) -> tuple[Array, Array] | None:
     """The factor and the shift of each channel by which a node is affine."""
-    constants = [graph.constant(name) for name in node.inputs]
+    constants = [run.arrays.get(name) for name in node.inputs]
     if node.op == "BatchNormalization" and all(value is not None for value in constants[1:5]):
         scale, bias, mean, variance = (np.asarray(value, np.float64) for value in constants[1:5])
         factor = scale / np.sqrt(variance + float(node.attribute("epsilon")))
@@ -95,7 +96,7 @@ def _affine(graph: Graph, node: Node, channels: int) -> tuple[Array, Array] | No
         return None
     side = 0 if constants[0] is None else 1
     value = np.asarray(constants[1 - side])
-    rank = len(graph.tensor(node.outputs[0]).extents)
+    rank = len(run.graph.tensor(node.outputs[0]).extents)
     padded = value.reshape((1,) * (rank - value.ndim) + value.shape)
     if any(extent != 1 for axis, extent in enumerate(padded.shape) if axis != 1):
         return None
@@ -106,15 +107,14 @@ def _affine(graph: Graph, node: Node, channels: int) -> tuple[Array, Array] | No
 
 def _affine_symbols(run: GraphRun, node: Node) -> tuple[Symbols, Symbols]:
     """The same as the node's expression has it, from its results for 0 and for 1."""
-    name = next(one for one in node.inputs if one and run.graph.constant(one) is None)
+    name = next(one for one in node.inputs if one and one not in run.arrays)
     shape = run.values[name].shape
-    zero, one = (
-        run.results_of(node, {name: np.broadcast_to(float_numbers(number), shape)})[
-            (0, slice(None), *(0,) * (len(shape) - 2))
-        ]
-        for number in (0.0, 1.0)
-    )
-    return float_binary("sub", one, zero, "float64"), zero
+    zeros, ones = (np.broadcast_to(float_numbers(number), shape).copy() for number in (0.0, 1.0))
+    ones["norm"] = _NORM  # of 1 at least; it shows what the factor adds to the norm
+    channel = (0, slice(None), *(0,) * (len(shape) - 2))
+    zero, one = (run.results_of(node, {name: constant})[channel] for constant in (zeros, ones))
+    norm = np.maximum(1, (one["norm"] - zero["norm"]) / _NORM * 1.01)
+    return any_float(field.subtract(one["value"], zero["value"]), norm), zero
 
 
 def _times(a: Symbols, b: Symbols) -> Symbols:
