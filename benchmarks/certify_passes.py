@@ -51,9 +51,8 @@ def certified_passes(progress: Progress, seed: int) -> Section:
                     rows.append({"network": network.name, "form": form, **shown})
     certified = sum(row["verdict"] == PassVerdict.CERTIFIED.value for row in rows)
     without = sorted({row["pass"] for row in rows if row["verdict"] != PassVerdict.CERTIFIED.value})
-    return Section(
-        {"passes": certified, "passes_without_lemma": len(rows) - certified}, rows, {"without_lemma": without}
-    )
+    figures = {"passes": certified, "passes_without_lemma": len(rows) - certified}
+    return Section(figures, rows, {"without_lemma": without})
 
 
 def _observed(network: Network, seed: int) -> Iterator[tuple[str, PassCertifier]]:
@@ -204,9 +203,9 @@ def _other_activation(graph: Graph) -> Iterator[Graph]:
 
 def _swapped_operands(graph: Graph) -> Iterator[Graph]:
     for node in graph.nodes:
-        if node.op in ("Sub", "Div", "Concat", "MatMul", "Pow") and len(set(node.inputs)) > 1:
-            if len({graph.types.get(name) for name in node.inputs}) == 1:
-                yield _with_node(graph, node, replace(node, inputs=node.inputs[::-1]))
+        alike = len({graph.types.get(name) for name in node.inputs}) == 1 < len(set(node.inputs))
+        if alike and node.op in ("Sub", "Div", "Concat", "MatMul", "Pow"):
+            yield _with_node(graph, node, replace(node, inputs=node.inputs[::-1]))
 
 
 def _lost_bias(graph: Graph) -> Iterator[Graph]:
