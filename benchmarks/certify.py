@@ -5,7 +5,10 @@
 those that are not; `layers` are those of networks. `planted` are verified programs with a fault of
 one of many kinds; `accepted` are certified although a simulation of random data differs, and must
 be 0. `hidden` are refused although one simulation of random data agrees; `hidden_always` although
-all do; `suite_planted` and so on are those in larger programs. `networks` are programs of networks,
+all do; `suite_planted` and so on are those in larger programs, `nest_planted` those in loop nests
+of CPUs and kernels of GPUs, `pass_planted` those in graphs that passes make. `passes` counts the
+passes of networks that are certified, `passes_without_lemma` those that change more than lemmas
+say. `networks` are programs of networks,
 small ones, that are certified against the integer operators of their graphs, `networks_refused`
 those that are not; `network_cost` is the CPU time of certifying the whole networks of
 NETWORKS_OF_COST over that of compiling them. `equivalent` are programs with other mappings, tiles
@@ -29,6 +32,7 @@ from numpy.random import Generator, default_rng
 
 from vdla.benchmarks.certify_faults import KINDS, ProgramFault, planted_faults
 from vdla.benchmarks.certify_nests import planted_in_nests
+from vdla.benchmarks.certify_passes import certified_passes, planted_in_passes
 from vdla.benchmarks.certify_schedule_faults import (
     OPTION_KIND,
     SCHEDULE_KINDS,
@@ -98,6 +102,8 @@ def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()
         "planted": planted,
         "suite": planted_in_suite,
         "nests": planted_in_nests,
+        "passes": certified_passes,
+        "pass_planted": planted_in_passes,
         "equivalent": equivalent,
         "cost": cost,
         "lemmas": wrong_lemmas,

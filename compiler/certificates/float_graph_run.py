@@ -38,7 +38,8 @@ class GraphRun:
 
     `opaque` are the operators that were functions without structure; `close` is the largest
     relative difference between numbers of this graph and of `known` by one name, which stand for
-    the latter. `target` decides the form of expressions, such as the lanes of blocks.
+    the latter. `target` decides the form of expressions, such as the lanes of blocks. Weights
+    are inputs of expressions, unless they are `fixed`: these transform constants as they like.
     """
 
     graph: Graph
@@ -48,6 +49,7 @@ class GraphRun:
     arrays: dict[str, Array] = field(default_factory=dict)
     opaque: set[str] = field(default_factory=set)
     close: float = 0.0
+    fixed: bool = False
 
     def run(self, inputs: Mapping[str, Symbols], given: Mapping[str, Symbols] | None = None) -> GraphRun:
         """Evaluate all nodes; `given` are symbols of constants that are not their numbers.
@@ -60,7 +62,7 @@ class GraphRun:
         for name, array in self.graph.constants.items():
             if name not in given:
                 self.hold(name, array)
-        weights = [name for name, array in self.arrays.items() if _is_weight(array)]
+        weights = [name for name, array in self.arrays.items() if _is_weight(array) and not self.fixed]
         constants = {name: array for name, array in self.arrays.items() if name not in weights}
         self.graph = self.graph.replace(inputs=(*self.graph.inputs, *given, *weights), constants=constants)
         for node in self.graph.nodes:
