@@ -8,12 +8,12 @@ be 0. `hidden` are refused although one simulation of random data agrees; `hidde
 all do; `suite_planted` and so on are those in larger programs, `nest_planted` those in loop nests
 of CPUs and kernels of GPUs, `pass_planted` those in graphs that passes make. `passes` counts the
 passes of networks that are certified, `passes_without_lemma` those that change more than lemmas
-say. `networks` are programs of networks,
-small ones, that are certified against the integer operators of their graphs, `networks_refused`
-those that are not; `network_cost` is the CPU time of certifying the whole networks of
-NETWORKS_OF_COST over that of compiling them. `equivalent` are programs with other mappings, tiles
-and threads, of which `equivalent_refused` are not certified. `cost` is the CPU time of certifying
-over that of compiling and verifying, for the layers of ResNet-18. `lemmas` are proven;
+say. `networks` are programs of networks, small ones, that are certified against the integer
+operators of their graphs, `networks_refused` those that are not; `network_cost` is the CPU time of
+certifying the whole networks of NETWORKS_OF_COST over that of compiling them. `equivalent` are
+programs with other mappings, tiles and threads, of which `equivalent_refused` are not certified.
+`cost` is the CPU time of certifying over that of compiling and verifying, for the layers of
+ResNet-18. `lemmas` are proven;
 `wrong_lemmas` counts those with a planted fault that are proven although small integers contradict
 them, and must be 0.
 """
