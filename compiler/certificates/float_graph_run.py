@@ -24,6 +24,7 @@ from vdla.compiler.certificates.symbols import CertificateError, Symbols, key, n
 from vdla.compiler.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.groups import FUSED, body_of
 from vdla.compiler.graph.operators.graph_function import GraphFunction, graph_function
+from vdla.compiler.graph.passes import is_random
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import DTYPES, is_float
 from vdla.compiler.target import Target
@@ -133,7 +134,7 @@ class GraphRun:
         """Elements without structure, each a function of the node and of all inputs."""
         self.opaque.add(node.op)
         digests = [self._digest(name) for name in node.inputs]
-        text = f"{node.op} {sorted(_texts(node))}"
+        text = f"{node.op} {sorted(_texts(node))}{node.outputs if is_random(node) else ''}"
         made: list[Symbols | None] = []
         for output, name in enumerate(node.outputs):
             kind = self.graph.types.get(name)

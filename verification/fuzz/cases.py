@@ -96,14 +96,21 @@ def fault_of(problem: FuzzProblem, schedule: Schedule, native: bool = True, proo
         return f"interpreter: {type(error).__name__}: {error}"
     if different := difference(expected, got, problem.rough):
         return f"interpreter: {different}"
-    for arrays in more_inputs(problem) if proof is Proof.UNPROVEN else ():
+    if proof is Proof.UNPROVEN and (hidden := hidden_fault(problem, schedule.fn)):
+        return hidden
+    return _native_fault(problem, schedule.fn, got) if native else _NO_FAULT
+
+
+def hidden_fault(problem: FuzzProblem, scheduled: ir.Function) -> str:
+    """A fault that the data of a problem hides, shown by other data; empty if that hides it too."""
+    for arrays in more_inputs(problem):
         try:
-            other = interpret(schedule.fn, arrays)
+            got = interpret(scheduled, arrays)
         except Exception as error:
             return f"certificate: {type(error).__name__}: {error}"
-        if different := difference(interpret(problem.fn, arrays), other, problem.rough):
+        if different := difference(interpret(problem.fn, arrays), got, problem.rough):
             return f"certificate: {different}"
-    return _native_fault(problem, schedule.fn, got) if native else _NO_FAULT
+    return _NO_FAULT
 
 
 def _native_fault(problem: FuzzProblem, scheduled: ir.Function, expected: Mapping[str, Array]) -> str:
