@@ -194,7 +194,7 @@ ROOMS: dict[str, str] = {
     "verification.adversary": "support hardware.isa hardware hardware.program simulator.support",
     "verification.fuzz": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
-        "compiler.tensorize compiler.schedule compiler.codegen.llvm.intrinsics runtime.native"
+        "compiler.tensorize compiler.schedule compiler.codegen.llvm.intrinsics compiler.certificates runtime.native"
     ),
     "verification.grid": (
         "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
@@ -256,7 +256,7 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program compiler.ir compiler.target compiler.arith "
         "compiler.interpret compiler.te compiler.schedule compiler.lowering compiler.extensions "
         "compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map compiler.operators.definitions "
-        "compiler.graph compiler.graph.operators compiler.graph.accelerator"
+        "compiler.graph compiler.graph.operators compiler.graph.passes compiler.graph.accelerator"
     ),
     "verification.lemmas": "compiler.ir compiler.certificates",
     "commands": (
@@ -272,13 +272,13 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks": (
         "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.ir compiler.target "
-        "compiler.interpret compiler.te compiler.schedule compiler.extensions compiler.codegen.llvm "
+        "compiler.interpret compiler.te compiler.schedule compiler.lowering compiler.extensions compiler.codegen.llvm "
         "compiler.operators.vdla compiler.map compiler.operators compiler.operators.definitions "
         "compiler.operators.cpu compiler.graph compiler.templates compiler.graph.operators compiler.tune "
         "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.stats simulator.verify "
         "simulator.timing simulator simulator.energy runtime.devices runtime.native runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
-        "verification.zoo verification.adversary verification.fuzz verification.tflite_models verification.hostile "
+        "verification.zoo verification.adversary verification.fuzz verification.grid verification.tflite_models verification.hostile "
         "verification.grids runtime.diagnosis verification.programs verification.coverage "
         "verification.generated_tests verification.rtl_mutants verification.lemmas benchmarks.harness "
         "compiler.certificates commands compiler.codegen.vdla"

@@ -73,4 +73,4 @@ def in_order(values: Floats) -> npt.NDArray[np.int64]:
 def float_values(a: Symbols) -> Floats:
     """The numbers of symbols that are known."""
     bits = np.abs(np.asarray(a["low"]))
-    return np.copysign(bits.view(np.float64), np.where(a["low"] < 0, -1.0, 1.0))
+    return np.asarray(np.copysign(bits.view(np.float64), np.where(a["low"] < 0, -1.0, 1.0)), np.float64)
