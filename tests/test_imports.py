@@ -278,8 +278,8 @@ ROOMS: dict[str, str] = {
         "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx simulator.stats simulator.verify "
         "simulator.timing simulator simulator.energy runtime.devices runtime.native runtime.executor "
         "compiler.graph.accelerator runtime.network runtime.tune boards networks verification.isolated_batches "
-        "verification.zoo verification.adversary verification.fuzz verification.grid verification.tflite_models verification.hostile "
-        "verification.grids runtime.diagnosis verification.programs verification.coverage "
+        "verification.zoo verification.adversary verification.fuzz verification.grid verification.tflite_models "
+        "verification.hostile verification.grids runtime.diagnosis verification.programs verification.coverage "
         "verification.generated_tests verification.rtl_mutants verification.lemmas benchmarks.harness "
         "compiler.certificates commands compiler.codegen.vdla"
     ),

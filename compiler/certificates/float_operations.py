@@ -188,7 +188,7 @@ def _summed(terms: Symbols, axis: tuple[int, ...], dtype: str) -> Symbols:
         terms = _shortened(terms, 1)
         norm = np.sum(terms["norm"], axis=axis, keepdims=True)
     made = any_float(field.total(np.ascontiguousarray(terms["value"]), axis), norm)
-    every = known(terms).all(axis=axis, keepdims=True)
+    every = np.asarray(known(terms).all(axis=axis, keepdims=True))
     if not every.any():
         return made
     with np.errstate(all="ignore"):
