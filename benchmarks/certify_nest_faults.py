@@ -199,7 +199,7 @@ def _some(kind: str, fn: ir.Function, change: Change, count: int, rng: Generator
 
 def _unchecked(schedule: Schedule, count: int, seed: int) -> Iterator[NestFault]:
     """Primitives that are refused, and applied without checks; their illegal results."""
-    chance, made = random.Random(seed), set()
+    chance, made = random.Random(seed), set[str]()
     for _ in range(_TRIALS):
         checked = Rewrites(chance, Schedule(schedule.unscheduled))
         name = chance.choice(_UNCHECKED)

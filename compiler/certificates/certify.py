@@ -188,12 +188,12 @@ def certify(
         raise CertificateError("certify: expression must be a tensor of te.compute, got Function")
     if isinstance(operator, CertifiableNetwork):
         return certify_network(operator, seed)
-    mapped = operator.mapped if isinstance(operator, Operator) else operator
-    if not isinstance(mapped, MappedOperator):
+    if not isinstance(operator, Operator | MappedOperator):
         raise CertificateError(
             "certify: operator must be of a template or of map_expression, a compiled network, or a schedule, "
             f"got {type(operator).__name__}"
         )
+    mapped = operator.mapped if isinstance(operator, Operator) else operator
     if program is not None:
         _require_tensors(program, operator.program)
     sides = _Sides(mapped, expression, operator.program if program is None else program)

@@ -87,11 +87,11 @@ class GraphRun:
             inner.run({name: self.values[given] for name, given in zip(inner.graph.inputs, node.inputs, strict=True)})
             self.opaque |= inner.opaque
             outputs = zip(node.outputs, inner.graph.outputs, strict=True)
-            self.values.update({name: inner.values[made] for name, made in outputs})
+            self.values.update({name: inner.values[inside] for name, inside in outputs})
             return
         results = self._results(node)
         for name, made in zip(node.outputs, results, strict=True):
-            if name:
+            if name and made is not None:
                 self.values[name] = made
 
     def _results(self, node: Node) -> Sequence[Symbols | None]:

@@ -97,7 +97,15 @@ def certify_nest(
         differing, difference = _difference(wanted_results, results)
     except InterpretError as error:
         differing, difference = count, str(error)
-    return NestCertificate(function.name, _hash(lowered), _hash(function), seed, count, differing, difference)
+    return NestCertificate(
+        name=function.name,
+        nest=_hash(lowered),
+        function=_hash(function),
+        seed=seed,
+        results=count,
+        differing=differing,
+        difference=difference,
+    )
 
 
 def _lowered(nest: Nest, target: Target | GridLimits | None) -> Nest:

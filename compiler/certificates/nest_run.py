@@ -184,6 +184,6 @@ def _at_axes(stmt: ir.Stmt, stores: tuple[ir.Store, ...], here: tuple[ir.Expr, .
     """A store to an element by its axes, also where it reads the element."""
     if not isinstance(stmt, ir.Store):
         return stmt
-    own = {ir.Load(store.buffer, store.indices): ir.Load(store.buffer, here) for store in stores}
-    value = ir.transform(stmt.value, lambda one: own.get(one, one) if isinstance(one, ir.Load) else one)
+    accumulated = {ir.Load(store.buffer, store.indices): ir.Load(store.buffer, here) for store in stores}
+    value = ir.transform(stmt.value, lambda one: accumulated.get(one, one) if isinstance(one, ir.Load) else one)
     return ir.Store(stmt.buffer, here, value)

@@ -111,8 +111,8 @@ def _affine_symbols(run: GraphRun, node: Node) -> tuple[Symbols, Symbols]:
     shape = run.values[name].shape
     zeros, ones = (np.broadcast_to(float_numbers(number), shape).copy() for number in (0.0, 1.0))
     ones["norm"] = _NORM  # of 1 at least; it shows what the factor adds to the norm
-    channel = (0, slice(None), *(0,) * (len(shape) - 2))
-    zero, one = (run.results_of(node, {name: constant})[channel] for constant in (zeros, ones))
+    made = (run.results_of(node, {name: constant}) for constant in (zeros, ones))
+    zero, one = (array[0].reshape(shape[1], -1)[:, 0] for array in made)
     norm = np.maximum(1, (one["norm"] - zero["norm"]) / _NORM * 1.01)
     return any_float(field.subtract(one["value"], zero["value"]), norm), zero
 

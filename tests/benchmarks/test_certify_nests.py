@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from numpy.random import default_rng
 
@@ -44,8 +42,8 @@ def test_a_certificate_for_a_fault_would_be_seen(monkeypatch: pytest.MonkeyPatch
     schedule = list(cpu_schedules())[1]
     fault = next(one for one in nest_faults(schedule, 1, default_rng(0)) if one.kind == "lowered: another operation")
     assert judged_nest(fault.nest, schedule.unscheduled, 0) == "refused"
-    right = NestCertificate("window", "", "", 0, 9, 0)
-    monkeypatch.setattr(certify_nests, "certify_nest", lambda *_, **__: replace(right))
+    right = NestCertificate(name="window", nest="", function="", seed=0, results=9, differing=0)
+    monkeypatch.setattr(certify_nests, "certify_nest", lambda *_, **__: right)
     assert judged_nest(fault.nest, schedule.unscheduled, 0) == "accepted"
 
 
