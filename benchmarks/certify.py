@@ -5,12 +5,15 @@
 those that are not; `layers` are those of networks. `planted` are verified programs with a fault of
 one of many kinds; `accepted` are certified although a simulation of random data differs, and must
 be 0. `hidden` are refused although one simulation of random data agrees; `hidden_always` although
-all do; `suite_planted` and so on are those in larger programs. `networks` are programs of networks,
-small ones, that are certified against the integer operators of their graphs, `networks_refused`
-those that are not; `network_cost` is the CPU time of certifying the whole networks of
-NETWORKS_OF_COST over that of compiling them. `equivalent` are programs with other mappings, tiles
-and threads, of which `equivalent_refused` are not certified. `cost` is the CPU time of certifying
-over that of compiling and verifying, for the layers of ResNet-18. `lemmas` are proven;
+all do; `suite_planted` and so on are those in larger programs, `nest_planted` those in loop nests
+of CPUs and kernels of GPUs, `pass_planted` those in graphs that passes make. `passes` counts the
+passes of networks that are certified, `passes_without_lemma` those that change more than lemmas
+say. `networks` are programs of networks, small ones, that are certified against the integer
+operators of their graphs, `networks_refused` those that are not; `network_cost` is the CPU time of
+certifying the whole networks of NETWORKS_OF_COST over that of compiling them. `equivalent` are
+programs with other mappings, tiles and threads, of which `equivalent_refused` are not certified.
+`cost` is the CPU time of certifying over that of compiling and verifying, for the layers of
+ResNet-18. `lemmas` are proven;
 `wrong_lemmas` counts those with a planted fault that are proven although small integers contradict
 them, and must be 0.
 """
@@ -28,17 +31,20 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from vdla.benchmarks.certify_faults import KINDS, ProgramFault, planted_faults
+from vdla.benchmarks.certify_nests import planted_in_nests
+from vdla.benchmarks.certify_passes import certified_passes, planted_in_passes
 from vdla.benchmarks.certify_schedule_faults import (
     OPTION_KIND,
     SCHEDULE_KINDS,
     planted_schedule_faults,
     wrong_options,
 )
+from vdla.benchmarks.fault_counts import FaultCounts, verdict
 from vdla.benchmarks.harness import BenchmarkResult, Row, Section, host_receipt, joined, subjects_of
 from vdla.benchmarks.map import KINDS_OF_OPERATORS, PRESETS, random_definition
 from vdla.benchmarks.mapped_layers import mapped_layers
 from vdla.compiler import templates
-from vdla.compiler.certificates.certify import certify
+from vdla.compiler.certificates.certify import certify, source_of
 from vdla.compiler.certificates.graph_run import run_graph
 from vdla.compiler.certificates.lemmas import LEMMAS
 from vdla.compiler.certificates.network_certificate import region_programs
@@ -48,7 +54,7 @@ from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import RegionExpression
 from vdla.compiler.graph.accelerator import candidates as candidates_on_machine
 from vdla.compiler.graph.passes import for_machine, run_passes
-from vdla.compiler.map import MapError, candidates
+from vdla.compiler.map import MapError, candidates, gather
 from vdla.compiler.operators.vdla import Operator
 from vdla.compiler.operators.vdla.tile_candidates import fitting_candidates
 from vdla.compiler.operators.workloads import resnet18_layers
@@ -66,7 +72,7 @@ from vdla.support.progress import Progress, numbered, silent
 from vdla.verification.lemmas.exhaustion import holds_exhaustively
 from vdla.verification.lemmas.faults import planted_lemma_faults
 from vdla.verification.programs import suite
-from vdla.verification.programs.random_data import random_arrays
+from vdla.verification.programs.random_data import random_array, random_arrays
 
 MACHINES = ("tiny", "int4", "batch4")
 FAULTS = 8
@@ -95,6 +101,9 @@ def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()
         "network_planted": planted_in_networks,
         "planted": planted,
         "suite": planted_in_suite,
+        "nests": planted_in_nests,
+        "passes": certified_passes,
+        "pass_planted": planted_in_passes,
         "equivalent": equivalent,
         "cost": cost,
         "lemmas": wrong_lemmas,
@@ -281,8 +290,7 @@ def planted(progress: Progress, seed: int) -> Section:
         step(f"options on {machine}")
         for operator, fault in wrong_options(Config.preset(machine)):
             judged_faults.judge(operator, fault)
-    rows = judged_faults.rows()
-    return Section({**judged_faults.total(), "kinds": sum(row["planted"] > 0 for row in rows)}, rows)
+    return Section({**judged_faults.total(), "kinds": judged_faults.kinds}, judged_faults.rows())
 
 
 def planted_in_suite(progress: Progress, seed: int) -> Section:
@@ -296,12 +304,12 @@ def planted_in_suite(progress: Progress, seed: int) -> Section:
     return Section({f"suite_{name}": count for name, count in judged_faults.total().items()})
 
 
-class _JudgedFaults:
+class _JudgedFaults(FaultCounts):
     """Counts of faults by kind and by what certificates and simulations say of them."""
 
     def __init__(self, seed: int) -> None:
+        super().__init__((*KINDS, *SCHEDULE_KINDS, OPTION_KIND))
         self._seed = seed
-        self._counts: dict[str, Counter[str]] = {kind: Counter() for kind in (*KINDS, *SCHEDULE_KINDS, OPTION_KIND)}
 
     def plant(self, operator: Operator, count: int, rng: Generator) -> None:
         """Plant and judge at most `count` faults of each kind in a program."""
@@ -312,20 +320,12 @@ class _JudgedFaults:
     def judge(self, operator: Operator, fault: ProgramFault) -> None:
         """Judge a fault, unless the verifier refuses the program."""
         if verify(fault.program).ok:
-            self._counts[fault.kind][judged(operator, fault.program, self._seed)] += 1
-
-    def rows(self) -> list[Row]:
-        """The figures of each kind."""
-        return [{"kind": kind, **_figures(count)} for kind, count in self._counts.items()]
-
-    def total(self) -> Row:
-        """The figures of all kinds."""
-        return _figures(sum(self._counts.values(), Counter()))
+            self.add(fault.kind, judged(operator, fault.program, self._seed))
 
 
 def planted_in_networks(progress: Progress, seed: int) -> Section:
     """A fault of every kind in each program of NETWORKS_OF_FAULTS."""
-    counts: Counter[str] = Counter()
+    counts = FaultCounts()
     for name in NETWORKS_OF_FAULTS:
         compiled = compiled_network(NETWORKS[name], NETWORKS[name].small, seed, all_on_machine)[0]
         regions = list(region_programs(compiled))
@@ -337,9 +337,8 @@ def planted_in_networks(progress: Progress, seed: int) -> Section:
             faults = (fault for kind in KINDS for fault in planted_faults(given.program, kind, 1, rng))
             for fault in faults:
                 if verify(fault.program).ok:
-                    counts[judged_region(expression, given, fault.program, seed)] += 1
-    figures = _figures(counts)
-    return Section({f"network_{name}": count for name, count in figures.items()}, ())
+                    counts.add(fault.kind, judged_region(expression, given, fault.program, seed))
+    return Section({f"network_{name}": count for name, count in counts.total().items()}, ())
 
 
 def judged_region(expression: RegionExpression, given: RegionProgram, program: Program, seed: int) -> str:
@@ -348,9 +347,7 @@ def judged_region(expression: RegionExpression, given: RegionProgram, program: P
         _plain_results(expression, given, one, seed + n) for n in range(SIMULATIONS) for one in (given.program, program)
     ]
     agrees = [one == other for one, other in zip(outputs[::2], outputs[1::2], strict=True)]
-    if certify_region(expression, replace(given, program=program), seed).holds:
-        return "equal" if all(agrees) else "accepted"
-    return "refused" if not agrees[0] else "hidden always" if all(agrees) else "hidden"
+    return verdict(certify_region(expression, replace(given, program=program), seed).holds, iter(agrees))
 
 
 def _plain_results(expression: RegionExpression, given: RegionProgram, program: Program, seed: int) -> list[Any]:
@@ -367,32 +364,34 @@ def _plain_results(expression: RegionExpression, given: RegionProgram, program: 
     return [values[name]["low"].tolist() for name in graph.outputs]
 
 
-def _figures(counts: Counter[str]) -> Row:
-    planted = sum(counts.values()) - counts["equal"]
-    hidden = counts["hidden"] + counts["hidden always"]
-    names = {"accepted": counts["accepted"], "hidden": hidden, "hidden_always": counts["hidden always"]}
-    return {"planted": planted, **names, "without_effect": counts["equal"]}
-
-
 def judged(operator: Operator, program: Program, seed: int) -> str:
     """What the certificate and simulations of a program say."""
-    agrees = (_agrees(operator.program, program, seed + number) for number in range(SIMULATIONS))
+    agrees = (_agrees(operator, program, seed + number) for number in range(SIMULATIONS))
     try:
         holds = certify(operator, program=program, seed=seed, explain=False).holds
     except CertificateError:  # such as half of an element that is moved
         holds = False
-    if holds:
-        return "equal" if all(agrees) else "accepted"
-    if not next(agrees):
-        return "refused"
-    return "hidden always" if all(agrees) else "hidden"
+    return verdict(holds, agrees)
 
 
-def _agrees(program: Program, other: Program, seed: int) -> bool:
-    """Whether two programs give the same results for random data."""
-    arrays = random_arrays(program, seed)
-    one, two = (simulate(version, arrays).outputs for version in (program, other))
-    return all(np.array_equal(one[name], two[name]) for name in one)
+def _agrees(operator: Operator, other: Program, seed: int) -> bool:
+    """Whether the program of an operator and another one give the same results for random data.
+
+    Both are plain: the host packs inputs, so that what it fills with zeros is 0, and unpacks.
+    """
+    mapped, rng = operator.mapped, default_rng(seed)
+    sources: dict[str, Any] = {}
+    arrays = {}
+    for name, tensor in mapped.packing.items():
+        source = source_of(tensor)
+        if source.name not in sources:
+            sources[source.name] = random_array(source.shape, source.dtype, rng)
+        arrays[name] = gather(tensor, sources[source.name])
+    result = source_of(mapped.unpacking).name
+    one, two = (
+        gather(mapped.unpacking, simulate(version, arrays).outputs[result]) for version in (operator.program, other)
+    )
+    return np.array_equal(one, two)
 
 
 # --- cost -----------------------------------------------------------------------------------------

@@ -30,12 +30,12 @@ SCHEDULE_KINDS = (
     "order of stages",
 )
 OPTION_KIND = "option of a template"
-_Change = Callable[[ir.Stmt], Iterator[ir.Stmt]]
+Change = Callable[[ir.Stmt], Iterator[ir.Stmt]]
 
 
 def planted_schedule_faults(operator: Operator, kind: str, count: int, rng: Generator) -> Iterator[ProgramFault]:
     """At most `count` programs of wrong loop nests of a kind, of those that compile."""
-    made = list(_changed(operator.function.body, _CHANGES[kind]))
+    made = list(changed(operator.function.body, CHANGES[kind]))
     planted = 0
     for place in rng.permutation(len(made)):
         program = _compiled(operator, replace(operator.function, body=made[int(place)]))
@@ -57,7 +57,7 @@ def _compiled(operator: Operator, function: ir.Function) -> Program | None:
         return None
 
 
-def _changed(stmt: ir.Stmt, change: _Change) -> Iterator[ir.Stmt]:
+def changed(stmt: ir.Stmt, change: Change) -> Iterator[ir.Stmt]:
     """A loop nest with one statement changed, for every statement that can be."""
     every = list(ir.walk(stmt))
     for target in every:
@@ -104,7 +104,7 @@ def _other_order(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
             yield replace(stmt, stmts=(*stmt.stmts[:place], second, first, *stmt.stmts[place + 2 :]))
 
 
-_CHANGES: dict[str, _Change] = dict(
+CHANGES: dict[str, Change] = dict(
     zip(SCHEDULE_KINDS, (_short_loop, _moved_block, _lost_term, _lost_predicate, _other_order), strict=True)
 )
 

@@ -3,9 +3,11 @@
 rewrites refused.
 
 A case is a seed: a function (functions.py), primitives with possibly illegal arguments
-(schedules.py), and three runs that must agree (cases.py). A disagreement is shrunk and printed as a
-Python script. A case that kills or hangs its process is found by running its batch again, one
-process per case.
+(schedules.py), and three runs that must agree (cases.py). `proven` counts the schedules that are
+certified for all inputs, `unproven` those that are not although nothing disagrees: what is equal by
+no lemma, such as an argmin in parts; `without_symbols` those of uint64. A disagreement is shrunk
+and printed as a Python script. A case that kills or hangs its process is found by running its batch
+again, one process per case.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from vdla.benchmarks.harness import BenchmarkResult, host_receipt
 from vdla.compiler.schedule.trace import ScheduleTrace
 from vdla.support.progress import Progress, silent
 from vdla.verification.fuzz.cases import CaseOutcome, run_case, shrink
+from vdla.verification.fuzz.proofs import Proof
 from vdla.verification.fuzz.schedules import PRIMITIVES
 from vdla.verification.isolated_batches import batches_of, run_batches
 
@@ -38,6 +41,7 @@ class BatchOutcome:
     accepted: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     wrong: list[CaseOutcome] = field(default_factory=list)
+    proofs: Counter[Proof] = field(default_factory=Counter)
 
     def add(self, other: BatchOutcome) -> None:
         """Add the results of another batch."""
@@ -45,6 +49,7 @@ class BatchOutcome:
         self.accepted += other.accepted
         self.refused += other.refused
         self.wrong += other.wrong
+        self.proofs += other.proofs
 
 
 def run(
@@ -67,6 +72,7 @@ def run(
         "primitives": len(rows),
         "rewrites_accepted": total.accepted.total(),
         "rewrites_refused": total.refused.total(),
+        **{proof.value.replace(" ", "_"): total.proofs[proof] for proof in Proof},
         "one_sided": sum(not row["accepted"] or not row["refused"] for row in rows),
     }
     command = f"vdla bench fuzz{' --long' if long else ''} --seed {seed} --json -"
@@ -92,6 +98,8 @@ def _run_batch(seeds: Sequence[int]) -> BatchOutcome:
         batch.cases += 1
         batch.accepted += outcome.accepted
         batch.refused += outcome.refused
+        if outcome.proof is not None:
+            batch.proofs[outcome.proof] += 1
         if outcome.fault:
             batch.wrong.append(outcome if batch.wrong else shrink(outcome))
     signal.alarm(0)

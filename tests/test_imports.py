@@ -192,15 +192,6 @@ ROOMS: dict[str, str] = {
     "verification.zoo": "",
     "verification.vivado": "support hardware hardware.fpga boards boards.vivado",
     "verification.adversary": "support hardware.isa hardware hardware.program simulator.support",
-    "verification.fuzz": (
-        "compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
-        "compiler.tensorize compiler.schedule compiler.codegen.llvm.intrinsics runtime.native"
-    ),
-    "verification.grid": (
-        "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
-        "compiler.lowering compiler.schedule compiler.codegen.opencl runtime.grid verification.isolated_batches "
-        "verification.fuzz"
-    ),
     "verification.tflite_models": "support",
     "verification.hostile": (
         "support hardware.program compiler.graph compiler.graph.onnx compiler.graph.tflite runtime.native "
@@ -229,10 +220,6 @@ ROOMS: dict[str, str] = {
         "simulator.function simulator.timing runtime.devices verification.programs verification.generated_tests"
     ),
     "benchmarks.harness": "support hardware hardware.program",
-    "benchmarks.gpu": (
-        "support compiler.ir compiler.target compiler.te compiler.schedule compiler.codegen.ptx compiler.operators "
-        "compiler.operators.gpu runtime.native runtime.grid runtime verification.grid benchmarks.harness"
-    ),
     "benchmarks.cpu": (
         "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "
         "benchmarks.harness"
@@ -255,9 +242,23 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.certificates": (
         "support hardware.isa hardware hardware.program compiler.ir compiler.target compiler.arith "
-        "compiler.interpret compiler.te compiler.extensions compiler.codegen.vdla.intrinsics "
-        "compiler.operators.vdla compiler.map compiler.operators.definitions compiler.graph "
-        "compiler.graph.operators compiler.graph.accelerator"
+        "compiler.interpret compiler.te compiler.lowering compiler.schedule compiler.extensions "
+        "compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map compiler.operators.definitions "
+        "compiler.graph compiler.graph.operators compiler.graph.passes compiler.graph.accelerator"
+    ),
+    "verification.fuzz": (
+        "compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
+        "compiler.tensorize compiler.schedule compiler.codegen.llvm.intrinsics runtime.native "
+        "compiler.certificates"
+    ),
+    "verification.grid": (
+        "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
+        "compiler.lowering compiler.schedule compiler.codegen.opencl runtime.grid verification.isolated_batches "
+        "verification.fuzz"
+    ),
+    "benchmarks.gpu": (
+        "support compiler.ir compiler.target compiler.te compiler.schedule compiler.codegen.ptx compiler.operators "
+        "compiler.operators.gpu runtime.native runtime.grid runtime benchmarks.harness verification.grid"
     ),
     "verification.lemmas": "compiler.ir compiler.certificates",
     "benchmarks.board": (
@@ -284,16 +285,16 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks": (
         "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.ir compiler.target "
-        "compiler.interpret compiler.te compiler.codegen.vdla compiler.schedule compiler.extensions "
-        "compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators "
+        "compiler.interpret compiler.te compiler.codegen.vdla compiler.lowering compiler.schedule "
+        "compiler.extensions compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators "
         "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.templates "
         "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
         "simulator.stats simulator.verify simulator.timing simulator simulator.energy runtime.devices "
         "runtime.native runtime.executor compiler.graph.accelerator runtime.network runtime.tune boards networks "
-        "verification.isolated_batches verification.zoo verification.adversary verification.fuzz "
-        "verification.tflite_models verification.hostile verification.grids runtime.diagnosis "
-        "verification.programs verification.coverage verification.generated_tests verification.rtl_mutants "
-        "benchmarks.harness compiler.certificates verification.lemmas commands"
+        "verification.isolated_batches verification.zoo verification.adversary verification.tflite_models "
+        "verification.hostile verification.grids runtime.diagnosis verification.programs verification.coverage "
+        "verification.generated_tests verification.rtl_mutants benchmarks.harness compiler.certificates "
+        "verification.fuzz verification.grid verification.lemmas commands"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vdla import definitions, devices, graph, grid, intrinsics, isa, native, onnx_backend, operators, te, templates
     from vdla.compiler.certificates.certify import certify
+    from vdla.compiler.certificates.pass_certificate import PassCertifier
     from vdla.compiler.extensions import (
         EmitStage,
         Extension,
@@ -78,6 +79,7 @@ __all__ = [
     "LayerProgram",
     "Model",
     "NetworkLayer",
+    "PassCertifier",
     "Program",
     "ProgramBuilder",
     "ProgramTensor",
@@ -162,6 +164,7 @@ _HOMES = {
     "disassemble": "vdla.hardware.asm",
     "array_port": "vdla.hardware.array_port",
     "bank_conflicts": "vdla.runtime.grid.bank_conflicts",
+    "PassCertifier": "vdla.compiler.certificates.pass_certificate",
     "certify": "vdla.compiler.certificates.certify",
     "check_datapath": "vdla.runtime.checks.datapath_check",
     "check_intrinsic": "vdla.runtime.checks.intrinsic_check",

@@ -10,16 +10,17 @@ of at most the degree of their polynomials, and the number of functions in them,
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, product
-from typing import overload
+from typing import TypeGuard, overload
 
 import numpy as np
 
 from vdla.compiler import ir, te
 from vdla.compiler.certificates.evaluate import evaluate
+from vdla.compiler.certificates.nest_certificate import NestCertificate, certify_nest
 from vdla.compiler.certificates.network_certificate import CertifiableNetwork, NetworkCertificate, certify_network
 from vdla.compiler.certificates.program_run import run_program
 from vdla.compiler.certificates.sum_bounds import SumBounds
@@ -32,8 +33,11 @@ from vdla.compiler.certificates.symbols import (
     type_bounds,
     unknowns,
 )
+from vdla.compiler.ir import GridKernel
 from vdla.compiler.map import MappedOperator, gather
 from vdla.compiler.operators.vdla.operator import Operator
+from vdla.compiler.schedule import Schedule
+from vdla.compiler.target import GridLimits, Target
 from vdla.compiler.te import Stage
 from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import Program
@@ -139,14 +143,25 @@ def certify(
 ) -> Certificate: ...
 @overload
 def certify(operator: CertifiableNetwork, *, seed: int = 0) -> NetworkCertificate: ...
+@overload
 def certify(
-    operator: Operator | MappedOperator | CertifiableNetwork,
-    expression: te.Tensor | None = None,
+    operator: Schedule | ir.Function | Sequence[GridKernel],
+    expression: ir.Function | None = None,
+    *,
+    seed: int = 0,
+    target: Target | GridLimits | None = None,
+    extents: Mapping[str, int] | None = None,
+) -> NestCertificate: ...
+def certify(
+    operator: Operator | MappedOperator | CertifiableNetwork | Schedule | ir.Function | Sequence[GridKernel],
+    expression: te.Tensor | ir.Function | None = None,
     *,
     seed: int = 0,
     program: Program | None = None,
     explain: bool = True,
-) -> Certificate | NetworkCertificate:
+    target: Target | GridLimits | None = None,
+    extents: Mapping[str, int] | None = None,
+) -> Certificate | NetworkCertificate | NestCertificate:
     """Whether the program of a template or of a mapping computes its plain expression.
 
     `expression` is what the result must be, over the same plain inputs; by default that of the
@@ -156,17 +171,29 @@ def certify(
     Of a network that `vdla.compile` made, every program is certified against the integer operators
     of its region, and the result is a `NetworkCertificate`.
 
+    Of a schedule, its loop nest is certified against the function before all primitives, and the
+    result is a `NestCertificate`; `target` lowers the nest first, for a CPU or, as `GridLimits`, to
+    the kernels of a GPU. A function, or kernels, are certified against the function `expression`.
+    `extents` are numbers for symbolic extents.
+
     Raises:
-        CertificateError: something that is no operator, or a program without meaning on symbols.
+        CertificateError: something that is no operator, or what has no meaning on symbols.
+        PassError: a loop nest that cannot be lowered for `target`.
     """
+    if isinstance(operator, Schedule | ir.Function) or _are_kernels(operator):
+        return _certify_nest(operator, expression, target, extents, seed)
+    _require_none("target", target, "a schedule or a function")
+    _require_none("extents", extents, "a schedule or a function")
+    if isinstance(expression, ir.Function):
+        raise CertificateError("certify: expression must be a tensor of te.compute, got Function")
     if isinstance(operator, CertifiableNetwork):
         return certify_network(operator, seed)
-    mapped = operator.mapped if isinstance(operator, Operator) else operator
-    if not isinstance(mapped, MappedOperator):
+    if not isinstance(operator, Operator | MappedOperator):
         raise CertificateError(
-            "certify: operator must be of a template or of map_expression, or a compiled network, "
+            "certify: operator must be of a template or of map_expression, a compiled network, or a schedule, "
             f"got {type(operator).__name__}"
         )
+    mapped = operator.mapped if isinstance(operator, Operator) else operator
     if program is not None:
         _require_tensors(program, operator.program)
     sides = _Sides(mapped, expression, operator.program if program is None else program)
@@ -188,6 +215,34 @@ def certify(
     )
 
 
+def _are_kernels(operator: object) -> TypeGuard[Sequence[GridKernel]]:
+    return isinstance(operator, Sequence) and bool(operator) and all(isinstance(one, GridKernel) for one in operator)
+
+
+def _certify_nest(
+    nest: Schedule | ir.Function | Sequence[GridKernel],
+    function: object,
+    target: Target | GridLimits | None,
+    extents: Mapping[str, int] | None,
+    seed: int,
+) -> NestCertificate:
+    """The certificate of a loop nest, by default against itself before it was scheduled."""
+    if function is None:
+        function = nest.unscheduled if isinstance(nest, Schedule) else nest
+    if not isinstance(function, ir.Function):
+        raise CertificateError(
+            f"certify: expression must be the Function that the loop nest computes, got {type(function).__name__}"
+        )
+    if target is not None and not isinstance(target, Target | GridLimits):
+        raise CertificateError(f"certify: target must be a Target or GridLimits, got {type(target).__name__}")
+    return certify_nest(nest.fn if isinstance(nest, Schedule) else nest, function, target, extents, seed)
+
+
+def _require_none(name: str, value: object, of: str) -> None:
+    if value is not None:
+        raise CertificateError(f"certify: {name} must be given for {of} alone, got {value}")
+
+
 class _Sides:
     """A program and its expression, as functions of plain inputs."""
 
@@ -199,7 +254,7 @@ class _Sides:
         self.packing = mapped.packing
         self.unpacking = mapped.unpacking
         self.plain = te.create_function(_placeholders(result), [result], mapped.name)
-        self.sources = {_source(tensor).name: _source(tensor) for tensor in self.packing.values()}
+        self.sources = {source_of(tensor).name: source_of(tensor) for tensor in self.packing.values()}
         for tensor in _placeholders(result):
             _require_like(tensor, self.sources.setdefault(tensor.name, tensor), f"input {tensor.name}")
 
@@ -209,9 +264,9 @@ class _Sides:
 
     def of_program(self, inputs: _Inputs) -> Symbols:
         """The plain result of the program."""
-        packed = {name: _gathered(tensor, inputs[_source(tensor).name]) for name, tensor in self.packing.items()}
+        packed = {name: _gathered(tensor, inputs[source_of(tensor).name]) for name, tensor in self.packing.items()}
         outputs = run_program(self.program, packed)
-        return _gathered(self.unpacking, outputs[_source(self.unpacking).name])
+        return _gathered(self.unpacking, outputs[source_of(self.unpacking).name])
 
     def of_expression(self, inputs: _Inputs) -> Symbols:
         """The plain result of the expression."""
@@ -280,7 +335,8 @@ def _placeholders(result: te.Tensor) -> list[te.Tensor]:
     return list(seen.values())
 
 
-def _source(tensor: te.Tensor) -> te.Tensor:
+def source_of(tensor: te.Tensor) -> te.Tensor:
+    """What a packed tensor is gathered from."""
     assert isinstance(tensor.stage, Stage)
     (source,) = tensor.stage.reads
     return source
@@ -381,7 +437,7 @@ def _storing(sides: _Sides, element: tuple[int, ...]) -> tuple[int, str]:
 
 def _packed_place(sides: _Sides, element: tuple[int, ...]) -> int:
     """The place of an element in the flat output of the program."""
-    source = _source(sides.unpacking)
+    source = source_of(sides.unpacking)
     places = numbers(np.arange(int(np.prod(source.shape))).reshape(source.shape))
     return int(_gathered(sides.unpacking, places)["low"][element])
 

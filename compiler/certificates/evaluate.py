@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
 from typing import Any
@@ -119,10 +119,19 @@ class SymbolicMemory(InterpreterMemory):
         if op == "add" and isinstance(term, ir.Binary) and term.op == "mul" and at.mask is EVERYWHERE:
             factors = [self.value(factor, at) for factor in (term.a, term.b)]
             with self.sums.observing():
-                products = _contracted(factors[0], factors[1], shape, len(along), dtype)
+                products = _contracted(factors[0], factors[1], shape, len(along), partial(self.products, dtype=dtype))
             if products is not None:
                 return products
         return super().total(op, term, at, shape, along, dtype)
+
+    @staticmethod
+    def products(a: Symbols, b: Symbols, dtype: str) -> Symbols | None:
+        """Symbols `[..., M, K]` and `[..., K, N]` multiplied as matrices, or None."""
+        return sums_of_products(a, b, dtype)
+
+    def sums_at_once(self, dtype: str) -> bool:
+        """Sums are the same in every order."""
+        return True
 
     def reduced(self, op: str, terms: Symbols, mask: Mask, along: tuple[int, ...], dtype: str) -> Symbols:
         """Terms where `mask` holds, combined over the dimensions `along`."""
@@ -140,7 +149,7 @@ class SymbolicMemory(InterpreterMemory):
             return binary(op, old, total, dtype)
 
 
-class _SymbolicClosures(ClosureCompiler):
+class SymbolicClosures(ClosureCompiler):
     """Statements as closures; expressions are those of the memory."""
 
     def statement(self, stmt: ir.Stmt, where: str | None = None) -> Any:  # noqa: ANN401  a closure
@@ -188,9 +197,15 @@ def _elements(nest: BatchedNest, factor: ir.Expr) -> int:
     return prod(int(loop.size) for loop in (*nest.spatial, *nest.reduce) if loop.var in read)
 
 
-def _contracted(a: Symbols, b: Symbols, shape: tuple[int, ...], reduced: int, dtype: str) -> Symbols | None:
+def _contracted(
+    a: Symbols,
+    b: Symbols,
+    shape: tuple[int, ...],
+    reduced: int,
+    products_of: Callable[[Symbols, Symbols], Symbols | None],
+) -> Symbols | None:
     """Products of factors that broadcast to a shape, summed over its last dimensions, which keep
-    length 1; None where that is no product of matrices.
+    length 1, by a product of matrices; None where that is none.
     """
     a, b = (np.asarray(x).reshape((1,) * (len(shape) - x.ndim) + x.shape) for x in (a, b))
     outer = range(len(shape) - reduced)
@@ -204,11 +219,12 @@ def _contracted(a: Symbols, b: Symbols, shape: tuple[int, ...], reduced: int, dt
     a = np.broadcast_to(a, (*a.shape[: len(outer)], *summed)).transpose(*shared, *rows, *columns, *inner)
     b = np.broadcast_to(b, (*b.shape[: len(outer)], *summed)).transpose(*shared, *inner, *columns, *rows)
     kept, m, n = ([shape[d] for d in dims] for dims in (shared, rows, columns))
-    products = sums_of_products(a.reshape(*kept, prod(m), prod(summed)), b.reshape(*kept, prod(summed), prod(n)), dtype)
+    products = products_of(a.reshape(*kept, prod(m), prod(summed)), b.reshape(*kept, prod(summed), prod(n)))
     if products is None:
         return None
     order = np.argsort([*shared, *rows, *columns])
-    return products.reshape(*kept, *m, *n).transpose(order).reshape(*(shape[d] for d in outer), *(1,) * reduced)
+    wanted = (*(shape[d] for d in outer), *(1,) * reduced)
+    return products.reshape((*kept, *m, *n)).transpose(order).reshape(wanted)
 
 
 def _number(value: Symbols, where: str) -> Any:  # noqa: ANN401  an array of integers
@@ -231,5 +247,5 @@ def evaluate(fn: ir.Function, arrays: Mapping[str, Symbols], sums: SumBounds | N
     for name, array in arrays.items():
         memory.fill(name, np.ascontiguousarray(array))
     with np.errstate(all="ignore"):
-        _SymbolicClosures(memory).statement(fn.body)({})
+        SymbolicClosures(memory).statement(fn.body)({})
     return {name: memory.arrays[name] for name in ir.output_names(fn)}

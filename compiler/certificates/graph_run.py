@@ -46,10 +46,9 @@ def run_graph(graph: Graph, inputs: Mapping[str, Symbols]) -> dict[str, Symbols]
 
 
 def _results(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> dict[str, Symbols]:
-    if node.op in HOST_TERMS:
-        return {node.outputs[0]: HOST_TERMS[node.op](node, values[node.inputs[0]])}
-    if node.op in OPERATORS:
-        return {node.outputs[0]: _of_integers(graph, node, values)}
+    integers = integer_results(graph, node, values)
+    if integers is not None:
+        return {node.outputs[0]: integers}
     if node.op.startswith("vdla.Q") or _has_floats(graph, node):
         raise CertificateError(f"operator must have an expression of integers, got {node.op}")
     made = graph_function(body_of(graph, node), Target.named(_PLAIN_CPU), "node")
@@ -59,6 +58,13 @@ def _results(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> dict[st
         param: symbols.reshape(made.function.buffers[param].dims) for param, symbols in zip(params, given, strict=True)
     }
     return dict(zip(made.outputs, evaluate(made.function, arrays).values(), strict=True))
+
+
+def integer_results(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> Symbols | None:
+    """The result of an integer operator, None of any other."""
+    if node.op in HOST_TERMS:
+        return HOST_TERMS[node.op](node, values[node.inputs[0]])
+    return _of_integers(graph, node, values) if node.op in OPERATORS else None
 
 
 def _of_integers(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> Symbols:

@@ -19,7 +19,7 @@ import numpy as np
 from vdla.compiler import ir
 from vdla.compiler.arith import ambiguous_vars, linear, var_names
 from vdla.compiler.interpret.memory import EVERYWHERE, NOWHERE, InterpreterMemory, InterpretError, Mask, Points
-from vdla.compiler.ir import Array, is_float
+from vdla.compiler.ir import Array
 
 MOST_POINTS = 1 << 21  # of a batch, so that temporaries stay in cache
 _Env = dict[str, Any]
@@ -199,7 +199,7 @@ def run_batched(memory: InterpreterMemory, nest: BatchedNest, env: _Env) -> None
     """Runs a nest: serial loops in sequence, all others batched."""
     if not batch_size(nest):
         return
-    if nest.reduce and is_float(memory.buffers[nest.body[0].buffer].dtype) and _is_sum(nest):
+    if nest.reduce and _is_sum(nest) and not memory.sums_at_once(memory.buffers[nest.body[0].buffer].dtype):
         nest = replace(nest, reduce=(), serial=(*nest.serial, *nest.reduce))
         nest = replace(nest, serial=tuple(h for h in nest.headers if h in nest.serial and isinstance(h, ir.For)))
     grid = _open_grid((*nest.spatial, *nest.reduce))
@@ -212,7 +212,7 @@ def run_batched(memory: InterpreterMemory, nest: BatchedNest, env: _Env) -> None
 
 
 def _is_sum(nest: BatchedNest) -> bool:
-    """Whether the reduction is a sum; for floats its order matters."""
+    """Whether the reduction is a sum."""
     term = reduction_term(nest.body)
     return term is not None and term[0] == "add"
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from vdla.compiler import ir
 from vdla.compiler.arith import IndexFunction, Ranges, bounds, exact_function
-from vdla.compiler.ir import SCALAR_FUNCTIONS, SMALL_FLOATS, Array, limits, storage_dtype, widen, wrap
+from vdla.compiler.ir import SCALAR_FUNCTIONS, SMALL_FLOATS, Array, is_float, limits, storage_dtype, widen, wrap
 from vdla.support.errors import Error
 
 Mask = npt.NDArray[np.bool_]
@@ -120,6 +120,10 @@ class InterpreterMemory:
             case ir.Call(name=name, args=args, dtype=dtype):
                 return wrap(np.asarray(SCALAR_FUNCTIONS[name].model(*(self._operand(arg, at) for arg in args))), dtype)
 
+    def sums_at_once(self, dtype: str) -> bool:
+        """Whether sums of a type are the same in every order."""
+        return not is_float(dtype)
+
     def total(
         self, op: str, term: ir.Expr, at: Points, shape: tuple[int, ...], along: tuple[int, ...], dtype: str
     ) -> Array:
@@ -206,6 +210,7 @@ def _zeros(buffer: ir.Buffer, dtype: np.dtype[Any]) -> Array:
 
 def _element_text(name: str, places: tuple[Array, ...], chosen: Mask) -> str:
     """The first element in `chosen`, as source text."""
-    first = int(np.argmax(chosen))
-    indices = (int(np.broadcast_to(place, chosen.shape).flat[first]) for place in places)
+    shape = np.broadcast_shapes(chosen.shape, *(place.shape for place in places))
+    first = int(np.argmax(np.broadcast_to(chosen, shape)))
+    indices = (int(np.broadcast_to(place, shape).flat[first]) for place in places)
     return f"{name}[{', '.join(map(str, indices))}]"

@@ -59,11 +59,15 @@ from vdla.support.html_repr import shown_by
 
 
 class Schedule:
-    """Applies primitives to `fn` in sequence. Loops, blocks and buffers are named by strings."""
+    """Applies primitives to `fn` in sequence. Loops, blocks and buffers are named by strings.
+
+    `unscheduled` is the function before all of them.
+    """
 
     def __init__(self, fn: ir.Function) -> None:
         if not isinstance(fn, ir.Function):
             raise ScheduleError(f"schedule: fn must be a Function, as of te.create_function, got {type(fn).__name__}")
+        self.unscheduled = fn
         self.fn = fn
         self.trace = ScheduleTrace()
         self.checked_loops: CheckedLoops = {}  # concurrent loops whose iterations are known to be independent

@@ -3,8 +3,8 @@
 compared.
 
 The interpreter on the unscheduled function is right by definition; the interpreter on the scheduled
-function says whether a rewrite kept the meaning, and native code whether it was lowered and
-compiled right: for this CPU, or for one of fewer features.
+function says whether a rewrite kept the meaning on data, a certificate whether for all inputs, and
+native code whether it was lowered and compiled right: for this CPU, or for one of fewer features.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from vdla.compiler.schedule.trace import ScheduleTrace
 from vdla.compiler.target import TARGETS, Target, host
 from vdla.compiler.tensorize import TensorizeError
 from vdla.verification.fuzz.functions import INTRINSICS, FuzzProblem, random_problem
+from vdla.verification.fuzz.proofs import Proof, more_inputs, proof_of
 from vdla.verification.fuzz.schedules import RewriteFault, Rewrites
 
 _TOLERANCE = 1e-3  # relative to the largest element, for a few operations on rounded values
@@ -39,10 +40,11 @@ class CaseOutcome:
     trace: ScheduleTrace
     accepted: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
+    proof: Proof | None = None
 
     @property
     def kind(self) -> str:
-        """The kind of fault: rewriting, replay, interpreter, native or crash."""
+        """The kind of fault: rewriting, replay, interpreter, certificate, native or crash."""
         return self.fault.split(":")[0]
 
     @property
@@ -68,17 +70,23 @@ print(fault_of(problem, scheduled))
 def run_case(seed: int, native: bool = True) -> CaseOutcome:
     """The outcome of a seed."""
     problem = random_problem(seed)
-    rewrites = Rewrites(random.Random(seed), Schedule(problem.fn))
+    rewrites, proof = Rewrites(random.Random(seed), Schedule(problem.fn)), None
     try:
         rewrites.run()
-        fault = fault_of(problem, rewrites.schedule, native)
+        proof = proof_of(problem, rewrites.schedule.fn)
+        fault = fault_of(problem, rewrites.schedule, native, proof)
     except RewriteFault as error:
         fault = f"rewriting: {error}"
-    return CaseOutcome(seed, fault, rewrites.schedule.trace, rewrites.accepted, rewrites.refused)
+    return CaseOutcome(seed, fault, rewrites.schedule.trace, rewrites.accepted, rewrites.refused, proof)
 
 
-def fault_of(problem: FuzzProblem, schedule: Schedule, native: bool = True) -> str:
-    """The fault of a scheduled problem; empty if it has none."""
+def fault_of(problem: FuzzProblem, schedule: Schedule, native: bool = True, proof: Proof | None = None) -> str:
+    """The fault of a scheduled problem; empty if it has none.
+
+    `proof` is what its certificate says; if it does not hold, more data is run.
+    """
+    if proof is None:
+        proof = proof_of(problem, schedule.fn)
     if str(Schedule.replay(problem.fn, schedule.python(), INTRINSICS).fn) != str(schedule.fn):
         return "replay: the printed schedule must give the same function, got another one"
     expected = interpret(problem.fn, problem.arrays)
@@ -88,7 +96,21 @@ def fault_of(problem: FuzzProblem, schedule: Schedule, native: bool = True) -> s
         return f"interpreter: {type(error).__name__}: {error}"
     if different := difference(expected, got, problem.rough):
         return f"interpreter: {different}"
+    if proof is Proof.UNPROVEN and (hidden := hidden_fault(problem, schedule.fn)):
+        return hidden
     return _native_fault(problem, schedule.fn, got) if native else _NO_FAULT
+
+
+def hidden_fault(problem: FuzzProblem, scheduled: ir.Function) -> str:
+    """A fault that the data of a problem hides, shown by other data; empty if that hides it too."""
+    for arrays in more_inputs(problem):
+        try:
+            got = interpret(scheduled, arrays)
+        except Exception as error:
+            return f"certificate: {type(error).__name__}: {error}"
+        if different := difference(interpret(problem.fn, arrays), got, problem.rough):
+            return f"certificate: {different}"
+    return _NO_FAULT
 
 
 def _native_fault(problem: FuzzProblem, scheduled: ir.Function, expected: Mapping[str, Array]) -> str:
@@ -142,7 +164,7 @@ def _alike(expected: Array, got: Array, rough: bool) -> bool:
 
 def shrink(outcome: CaseOutcome) -> CaseOutcome:
     """The outcome of the shortest trace found with the same kind of fault."""
-    if outcome.kind not in ("interpreter", "native", "replay"):
+    if outcome.kind not in ("interpreter", "certificate", "native", "replay"):
         return outcome
     problem, best = random_problem(outcome.seed), outcome
     at = len(best.trace)

@@ -105,7 +105,7 @@ class _Maker:
         generator = default_rng(self.rng.randrange(1 << 32))
         self.inputs.append(tensor)
         shape = tuple(self.size(extent) for extent in tensor.shape)
-        self.arrays[tensor.name] = _random_array(generator, shape, tensor.dtype)
+        self.arrays[tensor.name] = random_array(generator, shape, tensor.dtype)
         self.values.tensors.append((tensor, Grade.EXACT))
 
     def add_stage(self) -> None:
@@ -233,7 +233,7 @@ _Made = tuple[list[te.Tensor], Grade]
 _PRODUCT = te.reducer(lambda x, y: x * y, 1, "product")
 
 
-def _random_array(rng: Generator, shape: tuple[int, ...], dtype: str) -> Array:
+def random_array(rng: Generator, shape: tuple[int, ...], dtype: str) -> Array:
     """An array of a dtype."""
     if dtype == "bool":
         return rng.random(shape) < 0.5

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import MULT_BITS, SHIFT_MAX, pack_scale
-from vdla.hardware.program import STREAM, Program, ProgramTensor, array_dtype, input_tensors
+from vdla.hardware.program import STREAM, Program, input_tensors
 from vdla.hardware.timing import PAGE_BYTES
 from vdla.support.arrays import Array, Ints
 
@@ -62,17 +62,18 @@ def bytes_of(array: Array) -> bytes:
 def random_arrays(program: Program, seed: int) -> dict[str, Array]:
     """An array for each tensor that the caller provides; int64 holds packed scales."""
     rng = default_rng(seed)
-    return {tensor.name: _array(tensor, rng).reshape(tensor.shape) for tensor in input_tensors(program)}
+    return {tensor.name: random_array(tensor.shape, tensor.dtype, rng) for tensor in input_tensors(program)}
 
 
-def _array(tensor: ProgramTensor, rng: Generator) -> Array:
-    count = prod(tensor.shape)
-    if tensor.dtype == "int64":
-        return random_scales(rng, count).view(np.int64)
-    dtype = array_dtype(tensor)
-    words = random_words(rng, count * dtype.itemsize, dtype.type)
-    bits = {"int2": 2, "int4": 4}.get(tensor.dtype)
-    return words if bits is None else words >> (8 - bits)
+def random_array(shape: tuple[int, ...], dtype: str, rng: Generator) -> Array:
+    """An array of a type of integers; int64 holds packed scales."""
+    count = prod(shape)
+    if dtype == "int64":
+        return random_scales(rng, count).view(np.int64).reshape(shape)
+    bits = {"int2": 2, "int4": 4}.get(dtype)
+    stored = np.dtype("int8" if bits else dtype)
+    words = random_words(rng, count * stored.itemsize, stored.type)
+    return (words if bits is None else words >> (8 - bits)).reshape(shape)
 
 
 # --- places ---------------------------------------------------------------------------------------

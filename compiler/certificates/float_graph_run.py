@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph of floats and integers on symbols, node by node.
+
+A node is evaluated by the tensor expression of its record; one that has none, or is too large, is a
+function without structure of all its inputs, so that it equals the same node on the same inputs. A
+node whose inputs are numbers is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from vdla.compiler.certificates import field as elements
+from vdla.compiler.certificates.float_symbols import any_float, float_numbers
+from vdla.compiler.certificates.graph_run import integer_results
+from vdla.compiler.certificates.nest_run import run_nest, unknown_elements
+from vdla.compiler.certificates.symbols import CertificateError, Symbols, key, numbers, symbols, type_bounds
+from vdla.compiler.graph import Array, Graph, Node, TensorType
+from vdla.compiler.graph.groups import FUSED, body_of
+from vdla.compiler.graph.operators.graph_function import GraphFunction, graph_function
+from vdla.compiler.graph.passes import is_random
+from vdla.compiler.interpret import interpret
+from vdla.compiler.ir import DTYPES, is_float
+from vdla.compiler.target import Target
+from vdla.support.errors import Error
+
+_MOST_ELEMENTS = 1 << 22  # of the products of a node that is evaluated
+
+
+@dataclass
+class GraphRun:
+    """The values of a graph: symbols by name, and arrays of those that are numbers.
+
+    `opaque` are the operators that were functions without structure; `close` is the largest
+    relative difference between numbers of this graph and of `known` by one name, which stand for
+    the latter. `target` decides the form of expressions, such as the lanes of blocks. Weights
+    are inputs of expressions, unless they are `fixed`: these transform constants as they like.
+    """
+
+    graph: Graph
+    target: Target
+    known: Mapping[str, Array] = field(default_factory=dict)
+    values: dict[str, Symbols] = field(default_factory=dict)
+    arrays: dict[str, Array] = field(default_factory=dict)
+    opaque: set[str] = field(default_factory=set)
+    close: float = 0.0
+    fixed: bool = False
+
+    def run(self, inputs: Mapping[str, Symbols], given: Mapping[str, Symbols] | None = None) -> GraphRun:
+        """Evaluate all nodes; `given` are symbols of constants that are not their numbers.
+
+        Raises:
+            CertificateError: a value without a static type of elements that have symbols.
+        """
+        given = dict(given or {})
+        self.values.update({**inputs, **given})
+        for name, array in self.graph.constants.items():
+            if name not in given:
+                self.hold(name, array)
+        weights = [name for name, array in self.arrays.items() if _is_weight(array) and not self.fixed]
+        constants = {name: array for name, array in self.arrays.items() if name not in weights}
+        self.graph = self.graph.replace(inputs=(*self.graph.inputs, *given, *weights), constants=constants)
+        for node in self.graph.nodes:
+            self._add(node)
+        return self
+
+    def hold(self, name: str, array: Array) -> None:
+        """Note numbers; those that are close to known ones by their name are these."""
+        if name in self.known and not np.array_equal(self.known[name], array):
+            difference = _difference(self.known[name], array)
+            if difference <= CLOSE:
+                self.close, array = max(self.close, difference), self.known[name]
+        self.arrays[name] = array
+        kind = array.dtype.name
+        if kind in DTYPES:
+            self.values[name] = float_numbers(array) if is_float(kind) else numbers(array)
+
+    def _add(self, node: Node) -> None:
+        if node.op == FUSED:
+            inner = GraphRun(body_of(self.graph, node), self.target, self.arrays)
+            inner.run({name: self.values[given] for name, given in zip(inner.graph.inputs, node.inputs, strict=True)})
+            self.opaque |= inner.opaque
+            outputs = zip(node.outputs, inner.graph.outputs, strict=True)
+            self.values.update({name: inner.values[inside] for name, inside in outputs})
+            return
+        results = self._results(node)
+        for name, made in zip(node.outputs, results, strict=True):
+            if name and made is not None:
+                self.values[name] = made
+
+    def _results(self, node: Node) -> Sequence[Symbols | None]:
+        try:
+            integers = integer_results(self.graph, node, self.values)
+            if integers is not None:
+                return [integers.reshape(_shape(self.graph, node.outputs[0]))]
+            made = _expression(self.graph, node, self.target)
+            if made is None:
+                return self._opaque(node)
+            if all(name in self.arrays for name in made.inputs):
+                return self._computed(node, made)
+            results = _evaluated(made, self.values)
+        except (Error, AssertionError):
+            return self._opaque(node)
+        return [results[name].reshape(_shape(self.graph, name)) if name else None for name in node.outputs]
+
+    def results_of(self, node: Node, others: Mapping[str, Symbols]) -> Symbols:
+        """The first result of a node that has an expression, with other values of some inputs.
+
+        Raises:
+            CertificateError: it has none.
+        """
+        made = _expression(self.graph, node, self.target)
+        if made is None:
+            raise CertificateError(f"{node.label}: operator must have a tensor expression, got {node.op}")
+        return _evaluated(made, {**self.values, **others})[node.outputs[0]].reshape(_shape(self.graph, node.outputs[0]))
+
+    def _computed(self, node: Node, made: GraphFunction) -> Sequence[Symbols | None]:
+        """Numbers from numbers."""
+        names = made.function.params[: len(made.inputs) + len(made.constants)]
+        given = [*(self.arrays[name] for name in made.inputs), *made.constants.values()]
+        shaped = {n: np.asarray(a).reshape(made.function.buffers[n].dims) for n, a in zip(names, given, strict=True)}
+        results = dict(zip(made.outputs, interpret(made.function, shaped).values(), strict=True))
+        for name, array in results.items():
+            self.hold(name, array.reshape(_shape(self.graph, name)))
+        return [self.values[name] if name else None for name in node.outputs]
+
+    def _opaque(self, node: Node) -> Sequence[Symbols | None]:
+        """Elements without structure, each a function of the node and of all inputs."""
+        self.opaque.add(node.op)
+        digests = [self._digest(name) for name in node.inputs]
+        text = f"{node.op} {sorted(_texts(node))}{node.outputs if is_random(node) else ''}"
+        made: list[Symbols | None] = []
+        for output, name in enumerate(node.outputs):
+            kind = self.graph.types.get(name)
+            if not name:
+                made.append(None)
+                continue
+            if not isinstance(kind, TensorType) or not kind.static or kind.dtype not in DTYPES:
+                raise CertificateError(
+                    f"{node.label}: {name} must have known extents and a type of numbers, got {kind}"
+                )
+            places = np.arange(prod(kind.array_shape), dtype=np.uint64).reshape(kind.array_shape)
+            value = elements.hashed(key("node", text, output), *digests, places)
+            made.append(any_float(value) if is_float(kind.dtype) else symbols(value, *type_bounds(kind.dtype)))
+        return made
+
+    def _digest(self, name: str) -> np.uint64:
+        """A number for an input: all of its elements, in order."""
+        if not name:
+            return np.uint64(0)
+        if name not in self.values:  # a constant of another type, such as strings
+            return np.uint64(key(str(self.arrays[name].tolist())) % elements.PRIME)
+        value = self.values[name]["value"]
+        places = np.arange(value.size, dtype=np.uint64)
+        hashed = elements.hashed(key("digest", value.shape), places, value.reshape(-1))
+        return np.uint64(elements.total(hashed[None], (1,))[0, 0]) if value.size else np.uint64(1)
+
+
+CLOSE = 1e-5
+"""The largest relative difference of folded numbers that stand for the same number."""
+
+
+def graph_inputs(graph: Graph, seed: int) -> dict[str, Symbols]:
+    """Unknown inputs of a graph of static shapes, by their position."""
+    made = {}
+    for number, name in enumerate(graph.inputs):
+        kind = graph.types.get(name)
+        if not isinstance(kind, TensorType) or not kind.static or kind.dtype not in DTYPES:
+            raise CertificateError(f"input {name} must have known extents and a type of numbers, got {kind}")
+        made[name] = unknown_elements(f"input {number}", kind.array_shape, kind.dtype, seed)
+    return made
+
+
+def _expression(graph: Graph, node: Node, target: Target) -> GraphFunction | None:
+    """The function of a node, if it has one and is not too large."""
+    if any(isinstance(value, Graph) for value in node.attributes.values()):
+        return None
+    made = graph_function(body_of(graph, node), target, "node")
+    sizes = [prod(buffer.dims) for buffer in made.function.buffers.values()]
+    return made if max(sizes, default=0) <= _MOST_ELEMENTS else None
+
+
+def _evaluated(made: GraphFunction, values: Mapping[str, Symbols]) -> dict[str, Symbols]:
+    given = [*(values[name] for name in made.inputs), *map(_numbers, made.constants.values())]
+    params = made.function.params[: len(given)]
+    arrays = {name: one.reshape(made.function.buffers[name].dims) for name, one in zip(params, given, strict=True)}
+    return dict(zip(made.outputs, run_nest(made.function, arrays).values(), strict=True))
+
+
+def _is_weight(array: Array) -> bool:
+    """Whether numbers become inputs of expressions, which transform constants as they like."""
+    return array.ndim > 1 and is_float(array.dtype.name)
+
+
+def _numbers(array: Array) -> Symbols:
+    return float_numbers(array) if is_float(array.dtype.name) else numbers(array)
+
+
+def _shape(graph: Graph, name: str) -> tuple[int, ...]:
+    return graph.tensor(name).array_shape
+
+
+def _texts(node: Node) -> list[str]:
+    """The attributes as texts."""
+    return [f"{name}={_text(value)}" for name, value in node.attributes.items()]
+
+
+def _text(value: Any) -> str:  # noqa: ANN401  of any attribute
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}{value.tolist()}"
+    return str(value)
+
+
+def _difference(a: Array, b: Array) -> float:
+    """The largest difference of floats over the largest magnitude; infinite for others."""
+    if a.shape != b.shape or a.dtype != b.dtype or a.dtype.kind not in "fV" or not a.size:
+        return np.inf
+    wide = [x.astype(np.float64) for x in (a, b)]
+    if not all(np.isfinite(x).all() for x in wide):
+        return np.inf
+    largest = reduce(max, (float(np.abs(x).max()) for x in wide))
+    return float(np.abs(wide[0] - wide[1]).max()) / largest if largest else 0.0
