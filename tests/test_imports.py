@@ -258,6 +258,10 @@ ROOMS: dict[str, str] = {
         "compiler.operators.definitions compiler.graph compiler.graph.operators compiler.graph.accelerator"
     ),
     "verification.lemmas": "compiler.ir compiler.certificates",
+    "viewer": (
+        "support hardware.isa hardware hardware.program hardware.asm simulator.stats simulator.verify "
+        "simulator.support simulator.timing runtime.executor"
+    ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
@@ -267,7 +271,7 @@ ROOMS: dict[str, str] = {
         "simulator.stats simulator.verify simulator.timing simulator simulator.energy runtime.devices runtime.grid "
         "runtime.executor compiler.graph.accelerator runtime.network runtime.tune networks runtime.diagnosis "
         "verification.programs verification.generated_tests benchmarks.harness charts compiler.certificates "
-        "runtime.studies runtime.checks boards runtime.remote"
+        "runtime.studies runtime.checks boards runtime.remote viewer"
     ),
     "benchmarks": (
         "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.ir compiler.target "

@@ -46,7 +46,15 @@ def source_folder(settings: dict, package: str) -> Path:
 
 
 def test_every_folder_with_modules_is_a_listed_package(settings: dict) -> None:
-    folders = (*FOLDERS, "vdla/charts", "vdla/commands", "vdla/networks", "vdla/notebook", "vdla/support")
+    folders = (
+        *FOLDERS,
+        "vdla/charts",
+        "vdla/commands",
+        "vdla/networks",
+        "vdla/notebook",
+        "vdla/support",
+        "vdla/viewer",
+    )
     found = {path.parent for folder in folders for path in (ROOT / folder).rglob("*.py")}
     listed = {source_folder(settings, package) for package in settings["packages"]}
     assert found | {ROOT / "vdla"} == listed

@@ -12,9 +12,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = (
     "support", "hardware", "compiler", "simulator", "runtime", "boards", "networks", "charts", "verification",
-    "benchmarks", "commands", "notebook",
+    "viewer", "benchmarks", "commands", "notebook",
 )  # fmt: skip
-_IN_PACKAGE = ("support", "networks", "charts", "commands", "notebook")  # folders of `vdla` itself
+_IN_PACKAGE = ("support", "networks", "charts", "viewer", "commands", "notebook")  # folders of `vdla` itself
 
 
 @dataclass(frozen=True)
