@@ -122,9 +122,9 @@ def open_page() -> Iterator[Page]:
     theirs_in, ours_out = os.pipe()
     ours_in, theirs_out = os.pipe()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        # The shell moves both ends to the numbers that the browser expects.
+        # The shell gives both ends the numbers that the browser expects; sh knows only one digit.
         script = f'exec "$@" {_READ}<&{theirs_in} {_WRITE}>&{theirs_out}'
-        command = ["sh", "-c", script, "sh", program, *_OPTIONS, f"--user-data-dir={folder}"]
+        command = ["bash", "-c", script, "bash", program, *_OPTIONS, f"--user-data-dir={folder}"]
         process = subprocess.Popen(
             command, pass_fds=(theirs_in, theirs_out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

@@ -12,6 +12,7 @@ import numpy as np
 
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import BufferAccess, Where
+from vdla.hardware.isa.index_set import end
 from vdla.hardware.program import Program
 from vdla.simulator.verify.accesses import AccessWalk
 from vdla.support.arrays import Ints
@@ -28,12 +29,15 @@ class FootprintColumns:
         self._forms: list[tuple[int, int, Ints]] = []  # buffer, whether it is written, begins and ends
         self._used: list[int] = []
         self._firsts: list[int] = []
+        self.used = [1] * len(BUFFERS)
+        """The end of what is used of each buffer, at least 1."""
 
     def add(self, program: Program) -> None:
         """Append the accesses of all instructions of a verified program."""
         walk = AccessWalk(program)
         for index, row in enumerate(program.columns.tolist()):
-            on_chip = [access for _, access in walk.visit(index, row) if access.buffer is not None]
+            accesses = (access for _, access in walk.visit(index, row) if access.buffer is not None)
+            on_chip = [access for access in accesses if _count(access.where)]
             self._counts.append(len(on_chip))
             for access in on_chip:
                 self._append(access)
@@ -60,8 +64,14 @@ class FootprintColumns:
         if key not in self._shapes:
             self._shapes[key] = len(self._shapes)
             self._forms.append((BUFFERS.index(access.buffer), int(access.writes), _ranges(access.where)))
+        number = BUFFERS.index(access.buffer)
+        self.used[number] = max(self.used[number], end(access.where))
         self._used.append(self._shapes[key])
         self._firsts.append(first)
+
+
+def _count(where: Where) -> int:
+    return where.stop - where.start if isinstance(where, slice) else len(where)
 
 
 def _relative(where: Where) -> tuple[int, object]:

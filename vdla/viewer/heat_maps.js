@@ -8,7 +8,7 @@
 "use strict";
 
 const HEAT_ROWS = 30;
-const SLICE_MS = 12;
+const SLICE_MS = 8;
 const PASS_ACCESSES = 512; // between two looks at the clock
 
 /** A plane of pixels; `add` spreads an interval over columns by its exact share of each of them. */
@@ -35,12 +35,12 @@ class Plane {
 
 /** One buffer in a pass: since when each entry has its value, and when that was last read. */
 class BufferState {
-  constructor({ depth }, columns) {
-    this.rows = Math.min(depth, HEAT_ROWS);
-    this.depth = depth;
-    this.weight = this.rows / depth;
-    this.written = new Float64Array(depth).fill(NONE);
-    this.lastRead = new Float64Array(depth).fill(NONE);
+  constructor({ used }, columns) {
+    this.rows = Math.max(1, Math.min(used, HEAT_ROWS));
+    this.entries = used;
+    this.weight = this.rows / used;
+    this.written = new Float64Array(used);
+    this.lastRead = new Float64Array(used).fill(-Infinity);
     [this.live, this.writes, this.reads] = [0, 1, 2].map(() => new Plane(this.rows, columns));
   }
 
@@ -53,7 +53,7 @@ class BufferState {
     }
     this.close(entry);
     this.written[entry] = this.lastRead[entry] > begin ? end : begin; // it reads its old value until its end
-    this.lastRead[entry] = NONE;
+    this.lastRead[entry] = -Infinity;
   }
 
   close(entry) {
@@ -63,7 +63,7 @@ class BufferState {
   }
 
   finish() {
-    for (let entry = 0; entry < this.depth; entry++) this.close(entry);
+    for (let entry = 0; entry < this.entries; entry++) this.close(entry);
     for (const plane of [this.live, this.writes, this.reads]) plane.sum();
     return this;
   }

@@ -19,6 +19,9 @@ class Panels {
   constructor(go) {
     this.go = go;
     [this.now, this.assembly, this.schedule] = ["now", "assembly", "schedule"].map((id) => document.getElementById(id));
+    this.lines = Array.from({ length: 2 * AROUND + 1 }, () => make("li", {}, make("b"), make("i"), document.createTextNode("")));
+    this.lines[AROUND].className = "chosen";
+    this.assembly.replaceChildren(make("h2", {}, "assembly"), make("ol", {}, ...this.lines));
   }
 
   show(recording, { cycle, instruction: k }) {
@@ -44,8 +47,8 @@ class Panels {
     if (place === null) return ["finished"];
     const k = lane.members[place];
     if (lane.starts[place] <= cycle) return [`${KINDS[recording.kind[k]]} `, this.#link(k), ` until ${figure(recording.end[k])}`];
-    const [at, text, other] = recording.reasons(k)[0];
-    return ["waits for ", text, " ", other === NONE ? `(${figure(at)})` : this.#link(other), ", then ", this.#link(k)];
+    const { text, cycle: at, instruction: other } = recording.reasons(k)[0];
+    return ["waits for ", text, " ", other === NONE ? `(${figure(at)})` : this.#link(other), ", then runs ", this.#link(k)];
   }
 
   // --- the instruction
@@ -53,6 +56,7 @@ class Panels {
   #instruction(recording, k) {
     const { start, end, dispatch, columns } = recording, operator = recording.operator(k);
     const rows = [
+      ["assembly", make("code", {}, recording.assembly(k))],
       ["cycles", `${figure(start[k])} to ${figure(end[k])} (${figure(end[k] + 1 - start[k])}), dispatched ${figure(dispatch[k])}`],
       ["unit", recording.lanes[columns.unit[k]].name + (recording.onPath[k] ? ", on the critical path" : "")],
       ["started after", this.#reasons(recording, k)],
@@ -62,14 +66,14 @@ class Panels {
         writes ? "writes" : "reads", `${recording.head.buffers[buffer].name} ${rangesText(ranges)}`,
       ]),
     ];
-    const shown = rows.filter(([, content]) => content.length);
+    const shown = rows.filter(([, content]) => content.length !== 0);
     const table = make("table", {}, ...shown.map(([name, content]) => make("tr", {}, make("th", {}, name), make("td", {}, ...[content].flat()))));
     return [make("h2", {}, `instruction ${figure(k)}${operator && ` of ${operator}`}`), table];
   }
 
   #reasons(recording, k) {
-    return recording.reasons(k).flatMap(([at, text, other], i) => [
-      i ? "; " : "", text, " ", other === NONE ? "" : this.#link(other), ` (${figure(at)})`,
+    return recording.reasons(k).flatMap(({ text, cycle, instruction }, i) => [
+      i ? "; " : "", `${text} `, instruction === NONE ? "" : this.#link(instruction), ` (${figure(cycle)})`,
     ]);
   }
 
@@ -84,26 +88,36 @@ class Panels {
 
   // --- text around
 
+  /** The lines stay; what is in them changes, which is faster. */
   #assembly(recording, k) {
-    const first = Math.max(0, k - AROUND), last = Math.min(recording.count, k + AROUND + 1), lines = [];
-    for (let i = first; i < last; i++) lines.push(this.#line(i, recording.assembly(i), i === k, recording.kind[i]));
-    this.assembly.replaceChildren(make("h2", {}, "assembly"), make("ol", {}, ...lines));
-  }
-
-  #line(k, text, chosen, kind) {
-    const mark = make("i", { className: `kind${kind}` });
-    return make("li", { className: chosen ? "chosen" : "", onclick: () => this.go(k) }, make("b", {}, `${k}`), mark, text);
+    for (const [i, line] of this.lines.entries()) {
+      const shown = k - AROUND + i;
+      line.hidden = shown < 0 || shown >= recording.count;
+      if (line.hidden) continue;
+      const [number, mark, text] = line.childNodes;
+      number.textContent = shown;
+      mark.className = `kind${recording.kind[shown]}`;
+      text.data = recording.assembly(shown);
+      line.onclick = () => this.go(shown);
+    }
   }
 
   #schedule(recording, k) {
     const line = recording.columns.line[k], lines = [];
+    if (this.shown?.recording === recording && this.shown.line === line) return;
+    this.shown = { recording, line };
     if (line === NONE) {
       this.schedule.replaceChildren(make("h2", {}, "schedule"), make("p", {}, "no line: it loads micro-ops"));
       return;
     }
     const { line: begin, lines: count } = recording.part(k), shown = this.#enclosing(recording, line, begin);
+    const indents = [];
     for (const i of shown) {
-      lines.push(make("li", { className: i === line ? "chosen" : "" }, make("b", {}, `${i - begin}`), recording.head.lines[i]));
+      const text = recording.head.lines[i], indent = text.search(/\S/);
+      while (indents.at(-1) >= indent) indents.pop();
+      const content = "  ".repeat(indents.length) + text.trim();
+      indents.push(indent);
+      lines.push(make("li", { className: i === line ? "chosen" : "" }, make("b", {}, `${i - begin}`), content));
     }
     this.schedule.replaceChildren(make("h2", {}, "schedule"), make("ol", {}, ...lines));
   }

@@ -10,7 +10,6 @@ const ARRAYS = {
   int32: Int32Array, uint32: Uint32Array, float64: Float64Array,
 };
 const NONE = -1;
-
 /** The bytes of zlib data in base64. */
 async function inflate(text) {
   const binary = atob(text), bytes = new Uint8Array(binary.length);
@@ -46,24 +45,30 @@ function sumsBefore(counts) {
   return sums;
 }
 
-/** The instructions of one unit in order; `sums[kind][i]` are the cycles of the first i of a kind. */
+/** The kinds of the instructions of a mnemonic, by the buffer that they load. */
+function kindsOf(mnemonic) {
+  const names = mnemonic === "load" ? ["load inp", "load wgt"] : [mnemonic];
+  const usual = mnemonic === "load" ? "load other" : names[0];
+  const kind = (name) => (KINDS.includes(name) ? KINDS.indexOf(name) : KINDS.indexOf("extension"));
+  return Array.from({ length: 8 }, (_, buffer) => kind(names[buffer] ?? usual));
+}
+
+/** The instructions of one unit in order; `sums[j][i]` are the cycles of the first i, of kind `used[j]`. */
 class Lane {
   constructor(name, members, starts, ends, kinds) {
-    Object.assign(this, { name, members, starts, ends, kinds, sums: new Map() });
-    for (const kind of new Set(kinds)) this.sums.set(kind, new Float64Array(members.length + 1));
-    const total = new Map([...this.sums.keys()].map((kind) => [kind, 0]));
-    for (let i = 0; i < members.length; i++) {
-      total.set(kinds[i], total.get(kinds[i]) + ends[i] + 1 - starts[i]);
-      for (const [kind, sums] of this.sums) sums[i + 1] = total.get(kind);
-    }
+    Object.assign(this, { name, members, starts, ends, kinds, used: [...new Set(kinds)] });
+    this.sums = this.used.map((kind) => {
+      const sums = new Float64Array(members.length + 1);
+      for (let i = 0; i < members.length; i++) sums[i + 1] = sums[i] + (kinds[i] === kind ? ends[i] + 1 - starts[i] : 0);
+      return sums;
+    });
   }
 
-  /** kind: the cycles that its instructions spend before a cycle. */
+  /** The cycles that instructions of each kind of `used` spend before a cycle. */
   spent(cycle) {
-    const count = below(this.starts, cycle), spent = new Map();
-    for (const [kind, sums] of this.sums) spent.set(kind, sums[count]);
+    const count = below(this.starts, cycle), spent = this.sums.map((sums) => sums[count]);
     for (let i = count - 1; i >= 0 && this.ends[i] >= cycle; i--) {
-      spent.set(this.kinds[i], spent.get(this.kinds[i]) - (this.ends[i] + 1 - cycle));
+      spent[this.used.indexOf(this.kinds[i])] -= this.ends[i] + 1 - cycle;
     }
     return spent;
   }
@@ -103,44 +108,48 @@ class Recording {
     this.count = count;
     this.formats = new Map(this.head.formats.map((format) => [format.code, format]));
     this.start = start;
-    this.end = Float64Array.from(duration, (cycles, k) => start[k] + cycles);
-    this.dispatch = Float64Array.from(waited, (cycles, k) => start[k] - cycles);
-    this.kind = Uint8Array.from(code, (value, k) => this.#kind(value, buffer[k]));
-    const units = [0, 1, 2].map((number) => Int32Array.from(unit.keys()).filter((k) => unit[k] === number));
+    this.end = new Float64Array(count);
+    this.dispatch = new Float64Array(count);
+    this.kind = new Uint8Array(count);
     this.place = new Int32Array(count); // among those of its unit
-    for (const members of units) members.forEach((k, place) => { this.place[k] = place; });
-    const pick = (values, members) => Float64Array.from(members, (k) => values[k]);
-    const kinds = (members) => Uint8Array.from(members, (k) => this.kind[k]);
-    this.fetch = new Lane("fetch", Int32Array.from(unit.keys()), this.dispatch, this.dispatch,
-      new Uint8Array(count).fill(KINDS.indexOf("dispatch")));
-    this.lanes = units.map((members, number) => new Lane(this.head.units[number + 1], members,
-      pick(start, members), pick(this.end, members), kinds(members)));
+    const all = new Int32Array(count), sizes = [0, 0, 0];
+    const kinds = new Map(this.head.formats.map(({ code: one, mnemonic }) => [one, kindsOf(mnemonic)]));
+    for (let k = 0; k < count; k++) {
+      this.end[k] = start[k] + duration[k];
+      this.dispatch[k] = start[k] - waited[k];
+      this.kind[k] = kinds.get(code[k])[buffer[k]];
+      this.place[k] = sizes[unit[k]]++;
+      all[k] = k;
+    }
+    this.fetch = new Lane("fetch", all, this.dispatch, this.dispatch, new Uint8Array(count).fill(KINDS.indexOf("dispatch")));
+    this.lanes = sizes.map((size, number) => this.#lane(number, size));
     this.bands = [];
-    this.path = { begins: this.columns.path_begin, instructions: this.columns.path_instruction };
+    const { path_begin: begins, path_instruction: instructions, path_cause: causes } = this.columns;
+    this.path = { begins, instructions, causes };
     this.onPath = new Uint8Array(count);
     for (const k of this.path.instructions) this.onPath[k] = 1;
   }
 
-  #kind(code, buffer) {
-    const { mnemonic } = this.formats.get(code);
-    const name = mnemonic === "load" ? `load ${["inp", "wgt"][buffer] ?? "other"}` : mnemonic;
-    return Math.max(KINDS.indexOf(name), KINDS.indexOf("extension") * !KINDS.includes(name));
+  #lane(number, size) {
+    const { unit, start } = this.columns, members = new Int32Array(size);
+    for (let k = 0; k < this.count; k++) if (unit[k] === number) members[this.place[k]] = k;
+    const starts = new Float64Array(size), ends = new Float64Array(size), kinds = new Uint8Array(size);
+    for (let i = 0; i < size; i++) {
+      [starts[i], ends[i], kinds[i]] = [start[members[i]], this.end[members[i]], this.kind[members[i]]];
+    }
+    return new Lane(this.head.units[number + 1], members, starts, ends, kinds);
   }
 
   #deriveDetails() {
     const { columns } = this;
     this.takers = [[], []].map(() => new Int32Array(this.count).fill(NONE)); // of tokens to prev and next
-    this.tokens = [];
-    for (const [side, name] of ["from_prev", "from_next"].entries()) {
-      columns[name].forEach((distance, k) => {
-        if (!distance) return;
-        this.takers[1 - side][k - distance] = k;
-        this.tokens.push(k);
-      });
+    for (let k = 0; k < this.count; k++) {
+      if (columns.from_prev[k]) this.takers[1][k - columns.from_prev[k]] = k;
+      if (columns.from_next[k]) this.takers[0][k - columns.from_next[k]] = k;
     }
-    this.tokens = Int32Array.from(new Set(this.tokens)).sort((a, b) => this.start[a] - this.start[b] || a - b);
     this.queues = this.#queues();
     this.order = this.#startOrder();
+    this.takingTokens = this.order.filter((k) => columns.from_prev[k] || columns.from_next[k]);
     this.bands = this.#bands();
     this.accessBegin = sumsBefore(columns.accesses);
     this.rangeBegin = sumsBefore(columns.shape_ranges);
@@ -149,11 +158,12 @@ class Recording {
 
   /** The instructions in the order of their starts. */
   #startOrder() {
-    const order = new Int32Array(this.count), next = [0, 0, 0];
+    const order = new Int32Array(this.count), next = [0, 0, 0], { lanes } = this;
+    const heads = lanes.map((lane) => lane.starts[0] ?? Infinity);
     for (let i = 0; i < this.count; i++) {
-      const heads = this.lanes.map((lane, unit) => lane.starts[next[unit]] ?? Infinity);
-      const unit = heads.indexOf(Math.min(...heads));
-      order[i] = this.lanes[unit].members[next[unit]++];
+      const earlier = heads[0] <= heads[1] ? 0 : 1, unit = heads[earlier] <= heads[2] ? earlier : 2;
+      order[i] = lanes[unit].members[next[unit]++];
+      heads[unit] = lanes[unit].starts[next[unit]] ?? Infinity;
     }
     return order;
   }
@@ -171,13 +181,13 @@ class Recording {
     return bands;
   }
 
-  /** The token queues: producer, consumer, ends of givers and starts of takers in order. */
+  /** The token queues: the units, the instructions, when tokens are given and taken, in order. */
   #queues() {
     const { from_prev, from_next, unit } = this.columns;
     return [[0, 1, from_prev], [1, 0, from_next], [1, 2, from_prev], [2, 1, from_next]].map(([giver, taker, from]) => {
       const takers = this.lanes[taker].members.filter((k) => from[k] && unit[k - from[k]] === giver);
-      const given = Float64Array.from(takers, (k) => this.end[k - from[k]]);
-      return { giver, taker, takers, given, taken: Float64Array.from(takers, (k) => this.start[k]) };
+      const givers = takers.map((k) => k - from[k]), given = Float64Array.from(givers, (k) => this.end[k]);
+      return { giver, taker, givers, takers, given, taken: Float64Array.from(takers, (k) => this.start[k]) };
     });
   }
 
@@ -234,18 +244,22 @@ class Recording {
     return this.takers.map((takers) => takers[k]).filter((taker) => taker !== NONE);
   }
 
-  /** What had to come before an instruction could start, [cycle, text, instruction], the last first. */
+  /** What had to come before an instruction could start: [{text, cycle, instruction, ready}, ...], the
+   * last first; `ready` is the cycle from which it allowed the start. */
   reasons(k) {
     const lane = this.lanes[this.columns.unit[k]], previous = lane.members[this.place[k] - 1];
-    const reasons = [[this.dispatch[k], "the command from fetch", NONE]];
+    const command = { text: "the command from fetch", cycle: this.dispatch[k], instruction: NONE };
+    const reasons = [{ ...command, ready: this.dispatch[k] + this.head.command_delay }];
     for (const giver of this.givers(k)) {
-      reasons.push([this.end[giver], `a token from ${this.lanes[this.columns.unit[giver]].name}`, giver]);
+      const text = `a token from ${this.lanes[this.columns.unit[giver]].name}`, cycle = this.end[giver];
+      reasons.push({ text, cycle, instruction: giver, ready: cycle + 1 });
     }
-    if (previous !== undefined) reasons.push([this.start[previous], `the instruction of ${lane.name} before it`, previous]);
-    const last = (reason) => reason[0] + (reason[1].startsWith("a token") ? 1 : reason[2] === NONE ? 2 : 0);
-    reasons.sort((a, b) => last(b) - last(a));
-    return last(reasons[0]) < this.start[k] && previous !== undefined
-      ? reasons.sort((a, b) => (b[2] === previous) - (a[2] === previous)) : reasons;
+    if (previous !== undefined) {
+      const text = `the instruction of ${lane.name} before it`, cycle = this.start[previous];
+      const free = reasons.every(({ ready }) => ready < this.start[k]); // nothing else explains the start
+      reasons.push({ text, cycle, instruction: previous, ready: free ? this.start[k] : cycle + 1 });
+    }
+    return reasons.sort((a, b) => b.ready - a.ready);
   }
 
   /** The accesses of an instruction: [{buffer, writes, ranges: [[begin, end], ...]}, ...]. */

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from vdla.hardware import timing as contract
 from vdla.hardware.asm.disassembler import defaults, neighbours
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, COUNTERS, SIDES, UNITS, Format, Unit, isa_of
@@ -48,6 +49,9 @@ class Recording:
 def recording(title: str, parts: Sequence[ViewedProgram]) -> Recording:
     """The recording of programs that run one after another on one machine."""
     config = parts[0].statistics.config
+    footprints = FootprintColumns()
+    for part in parts:
+        footprints.add(part.program)
     paths = [critical_path(part.program, part.statistics) for part in parts]
     head = {
         "title": title,
@@ -55,7 +59,11 @@ def recording(title: str, parts: Sequence[ViewedProgram]) -> Recording:
         "cycles": sum(part.statistics.total_cycles for part in parts),
         "units": list(UNITS),
         "counters": list(COUNTERS),
-        "buffers": [{"name": one.name.lower(), "depth": config.depths[one]} for one in BUFFERS],
+        "command_delay": contract.COMMAND_DELAY,
+        "buffers": [
+            {"name": one.name.lower(), "depth": config.depths[one], "used": used}
+            for one, used in zip(BUFFERS, footprints.used, strict=True)
+        ],
         "formats": [_format(one) for one in isa_of(config).formats.values()],
         "neighbours": [list(neighbours(unit)) for unit in Unit],
         "tensors": [tensor.name for part in parts for tensor in part.program.tensors],
@@ -64,7 +72,7 @@ def recording(title: str, parts: Sequence[ViewedProgram]) -> Recording:
         "parts": _parts(parts),
         "causes": [cause.label for cause in PathCause],
     }
-    return Recording(title, head, _times(config, parts, paths), _details(config, parts))
+    return Recording(title, head, _times(config, parts, paths), _details(config, parts) | footprints.columns())
 
 
 def _parts(parts: Sequence[ViewedProgram]) -> list[dict[str, Any]]:
@@ -143,10 +151,7 @@ def _details(config: Config, parts: Sequence[ViewedProgram]) -> dict[str, Ints]:
     if all(part.statistics.waits is not None for part in parts):
         waits = np.concatenate([part.statistics.waits for part in parts if part.statistics.waits is not None])
         result |= {f"wait {name}": waits[:, number] for number, name in enumerate(COUNTERS) if waits[:, number].any()}
-    footprints = FootprintColumns()
-    for part in parts:
-        footprints.add(part.program)
-    return result | footprints.columns()
+    return result
 
 
 def _offsets(sizes: Sequence[int]) -> list[int]:

@@ -6,8 +6,12 @@
 "use strict";
 
 const ROW = { ruler: 22, operators: 15, fetch: 10, lane: 22, gap: 24, heat: 34, title: 18 };
+const LEFT = 92; // of the time axis; labels stand to its left
 const MOST_TOKENS = 400; // with arrows
+const LEAST_PART = 1.5; // pixels of a kind that has any cycles
 const LANE_TOPS = [0, 1, 2].map((unit) => unit * (ROW.lane + ROW.gap));
+
+const FETCHING = "fetch reads instructions";
 
 /** From cycles to pixels; `from` and `to` are the first cycle and the end of the window. */
 class Scale {
@@ -27,26 +31,41 @@ class Scale {
 class Timeline {
   constructor(canvas, recordings, palette) {
     Object.assign(this, { canvas, recordings, palette, heat: null, places: [] });
-    this.context = canvas.getContext("2d");
+    this.base = new OffscreenCanvas(1, 1); // all but the cursor and the chosen instruction
   }
 
   /** Draw a state {active, cycle, instruction, from, to} of the viewer. */
   draw(state) {
-    const { context, canvas } = this, ratio = devicePixelRatio || 1;
-    const width = canvas.clientWidth, left = width < 700 ? 62 : 88;
-    this.scale = new Scale(state.from, state.to, left, Math.max(50, width - left - 12));
-    const height = this.#layout(state.active);
-    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
-      [canvas.width, canvas.height] = [width, height].map((length) => Math.round(length * ratio));
+    const { canvas, base } = this, ratio = devicePixelRatio || 1, width = canvas.clientWidth;
+    this.scale = new Scale(state.from, state.to, LEFT, Math.max(50, width - LEFT - 12));
+    const height = this.#layout(state.active), sizes = [width, height].map((length) => Math.round(length * ratio));
+    const recording = this.recordings[state.active], seen = [state.from, state.to, state.active, recording.ready, this.heat, this.palette, ...sizes];
+    if (seen.some((value, i) => value !== this.seen?.[i])) {
+      this.seen = seen;
+      [base.width, base.height] = sizes;
+      this.#on(base, ratio);
+      this.#ruler(height);
+      for (const place of this.places) this.#run(place, state.active === place.number);
+      this.#heatMaps(recording);
+    }
+    if (canvas.width !== sizes[0] || canvas.height !== sizes[1]) {
+      [canvas.width, canvas.height] = sizes;
       canvas.style.height = `${height}px`;
     }
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.clearRect(0, 0, width, height);
-    context.font = "12px system-ui, sans-serif";
-    this.#ruler(height);
-    for (const place of this.places) this.#run(place, state);
-    this.#heatMaps(state);
+    this.#on(canvas, 1);
+    this.context.clearRect(0, 0, ...sizes);
+    this.context.drawImage(base, 0, 0);
+    this.#on(canvas, ratio);
+    this.#selection(this.places[state.active], state.instruction);
+    if (recording.ready) this.#footprint(recording, state.instruction);
     this.#cursor(state, height);
+  }
+
+  /** Draw on a canvas from now on. */
+  #on(canvas, ratio) {
+    this.context = canvas.getContext("2d");
+    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.context.font = "12px system-ui, sans-serif";
   }
 
   /** The tops of all rows; the height. */
@@ -88,15 +107,15 @@ class Timeline {
       context.fillRect(x, ROW.ruler - 4, 1, height);
       context.fillStyle = palette.faint;
       const text = cycle.toLocaleString("en"), half = context.measureText(text).width / 2;
-      context.fillText(text, Math.min(x, scale.left + scale.width + 10 - half), 9);
+      context.fillText(text, Math.max(scale.left + half - 4, Math.min(x, scale.left + scale.width + 10 - half)), 9);
     }
     this.#label("cycle", 9);
   }
 
   // --- units
 
-  #run(place, state) {
-    const { recording } = place, chosen = state.active === place.number;
+  #run(place, chosen) {
+    const { recording } = place;
     if (this.recordings.length > 1) this.#title(place, chosen);
     this.#operators(place);
     this.#label("fetch", place.fetch + ROW.fetch / 2);
@@ -106,8 +125,7 @@ class Timeline {
       this.#lane(lane, place.lanes[unit], ROW.lane);
     }
     this.#path(place);
-    if (recording.ready) this.#tokens(place, chosen ? state.instruction : NONE);
-    if (chosen) this.#selection(place, state.instruction);
+    if (recording.ready) this.#tokens(place);
   }
 
   #title({ title, recording, number }, chosen) {
@@ -144,10 +162,11 @@ class Timeline {
     const gap = right - x > 4 ? 0.6 : 0;
     context.fillStyle = this.palette.kinds[lane.kinds[i]];
     context.fillRect(x, y, Math.max(0.7, right - x - gap), height);
-    if (right - x > 40 && height > 12) {
+    const room = Math.min(right, scale.x(lane.starts[i + 1] ?? Infinity)) - x; // the next one may overlap it
+    if (room > 40 && height > 12) {
       context.fillStyle = "#fff";
       context.textAlign = "left";
-      fillClipped(context, `${KINDS[lane.kinds[i]]} ${lane.members[i]}`, x + 4, y + height / 2, right - x - 6);
+      fillClipped(context, `${lane.members[i]} ${KINDS[lane.kinds[i]]}`, x + 4, y + height / 2, room - 6);
     }
   }
 
@@ -162,21 +181,24 @@ class Timeline {
     for (let x = scale.left; x < scale.left + scale.width; x++) {
       const after = lane.spent(scale.cycle(x + 1));
       let bottom = y + height;
-      for (const [kind, cycles] of after) {
-        const part = Math.min(bottom - y, (cycles - before.get(kind)) * scale.rate * height);
-        context.fillStyle = this.palette.kinds[kind];
-        if (part > 0) context.fillRect(x, bottom -= part, 1, part);
+      for (let j = 0; j < after.length; j++) {
+        const share = (after[j] - before[j]) * scale.rate;
+        if (share <= 0) continue;
+        const part = Math.min(bottom - y, Math.max(LEAST_PART, share * height));
+        context.fillStyle = this.palette.kinds[lane.used[j]];
+        context.fillRect(x, bottom -= part, 1, part);
       }
       before = after;
     }
   }
 
   /** The critical path as a line below the bars of the unit that decides. */
-  #path({ recording, lanes }) {
-    const { context, scale } = this, { begins, instructions } = recording.path;
+  #path({ recording, lanes, fetch }) {
+    const { context, scale } = this, { begins, instructions, causes } = recording.path;
+    const fetching = recording.head.causes.indexOf(FETCHING);
     const draw = (step, x, right) => {
-      const unit = recording.columns.unit[instructions[step]];
-      context.fillRect(x, lanes[unit] + ROW.lane + 1, Math.max(1, right - x), 3);
+      const y = causes[step] === fetching ? fetch + ROW.fetch : lanes[recording.columns.unit[instructions[step]]] + ROW.lane;
+      context.fillRect(x, y + 1, Math.max(1, right - x), 3);
     };
     context.fillStyle = this.palette.path;
     const first = Math.max(0, below(begins, scale.from) - 1), last = below(begins, scale.to);
@@ -189,8 +211,12 @@ class Timeline {
     }
   }
 
-  #selection({ recording, lanes }, k) {
-    const { context } = this, unit = recording.columns.unit[k];
+  /** The chosen instruction, framed, with its tokens. */
+  #selection(place, k) {
+    const { context } = this, { recording, lanes } = place, unit = recording.columns.unit[k];
+    for (const queue of recording.ready ? recording.queues : []) {
+      for (const i of [queue.takers.indexOf(k), queue.givers.indexOf(k)]) if (i >= 0) this.#arrow(place, queue, i, 1);
+    }
     const [x, right] = this.#span(recording.start[k], recording.end[k]);
     if (right < this.scale.left || x > this.scale.left + this.scale.width) return;
     context.strokeStyle = this.palette.text;
@@ -200,15 +226,12 @@ class Timeline {
 
   // --- tokens
 
-  #tokens(place, selected) {
-    const { recording } = place, { scale } = this;
-    for (const queue of recording.queues) {
+  #tokens(place) {
+    const { scale } = this;
+    for (const queue of place.recording.queues) {
       const first = below(queue.taken, scale.from), last = below(queue.given, scale.to);
       if (last - first > MOST_TOKENS) this.#waiting(queue, place);
       else for (let i = first; i < last; i++) this.#arrow(place, queue, i, 0.55);
-      const at = this.context.globalAlpha;
-      for (let i = below(queue.taken, recording.start[selected] ?? Infinity); queue.takers[i] === selected; i++) this.#arrow(place, queue, i, 1);
-      this.context.globalAlpha = at;
     }
   }
 
@@ -250,14 +273,14 @@ class Timeline {
 
   // --- buffers
 
-  #heatMaps(state) {
-    const { context, scale, heat } = this, recording = this.recordings[state.active];
+  #heatMaps(recording) {
+    const { context, scale, heat } = this;
     context.imageSmoothingEnabled = false;
-    for (const [number, { name, depth }] of recording.head.buffers.entries()) {
+    for (const [number, { name, depth, used }] of recording.head.buffers.entries()) {
       const y = this.heatTops[number];
       this.#track(y, ROW.heat);
       this.#label(name, y + ROW.heat / 2 - 6, true);
-      this.#label(depth.toLocaleString("en"), y + ROW.heat / 2 + 7);
+      this.#label(used < depth ? `${used} of ${depth}` : `${depth}`, y + ROW.heat / 2 + 7);
       if (!heat || heat.recording !== recording) continue;
       context.save();
       context.beginPath();
@@ -267,7 +290,6 @@ class Timeline {
       context.drawImage(heat.pictures[number], x, y, scale.x(heat.to) - x, ROW.heat);
       context.restore();
     }
-    if (recording.ready) this.#footprint(recording, state.instruction);
   }
 
   /** The entries of the chosen instruction, framed. */
@@ -275,7 +297,7 @@ class Timeline {
     const { context } = this, [x, right] = this.#span(recording.start[k], recording.end[k]);
     if (right < this.scale.left || x > this.scale.left + this.scale.width) return;
     for (const { buffer, writes, ranges } of recording.accesses(k)) {
-      const { depth } = recording.head.buffers[buffer], rate = ROW.heat / depth;
+      const rate = ROW.heat / recording.head.buffers[buffer].used;
       context.fillStyle = writes ? this.palette.written : this.palette.read;
       for (const [begin, end] of ranges) {
         context.fillRect(x, this.heatTops[buffer] + begin * rate, Math.max(3, right - x), Math.max(1, (end - begin) * rate));

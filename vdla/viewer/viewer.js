@@ -5,6 +5,7 @@
 "use strict";
 
 const MOST_ZOOM = 20; // cycles in the narrowest window
+const HEAT_DELAY_MS = 100; // after a change of the window, which the next key may change again
 const SEARCH_SLICE = 4096;
 
 const KEYS = [
@@ -63,6 +64,8 @@ class Viewer {
     const wanted = `${this.state.active} ${from} ${to} ${width}`;
     if (!recording.ready || wanted === this.heating) return;
     this.heating = wanted;
+    if (timeline.heat) await new Promise((resume) => setTimeout(resume, HEAT_DELAY_MS));
+    if (wanted !== this.heating) return;
     const columns = Math.round(width), pass = heatPass(recording, { from, to, width: columns });
     const states = await inSlices(pass, () => wanted === this.heating);
     if (!states) return;
@@ -87,6 +90,7 @@ class Viewer {
 
   choose(k) {
     if (k >= 0 && k < this.recording.count) this.moveTo(this.recording.start[k], { instruction: k });
+    else this.set({});
   }
 
   byUnit(count) {
@@ -95,14 +99,21 @@ class Viewer {
   }
 
   byToken(count) {
-    const { tokens, start } = this.recording, k = this.state.instruction;
-    const earlier = (other) => start[other] - start[k] || other - k;
-    const next = count > 0 ? tokens.find((other) => earlier(other) > 0) : tokens.findLast((other) => earlier(other) < 0);
-    this.choose(next ?? NONE);
+    const { takingTokens: takers, order, start } = this.recording, k = this.state.instruction;
+    if (!takers) return;
+    const later = (other) => start[other] > start[k] || (start[other] === start[k] && order.indexOf(other) > order.indexOf(k));
+    let low = 0, high = takers.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (later(takers[middle])) high = middle;
+      else low = middle + 1;
+    }
+    const before = takers[low - 1] === k ? low - 2 : low - 1;
+    this.choose(takers[count > 0 ? low : before] ?? NONE);
   }
 
   cause() {
-    this.choose(this.recording.reasons(this.state.instruction)[0][2]);
+    if (this.recording.ready) this.choose(this.recording.reasons(this.state.instruction)[0].instruction);
   }
 
   byPath(count) {
@@ -141,7 +152,10 @@ class Viewer {
 
 // --- search ---------------------------------------------------------------------------------------
 
-/** Instructions by number, by cycle, or by text: of the assembly, the operator or the schedule. */
+/**
+ * Instructions by number, by cycle, or by words, all of which an instruction has: in its assembly
+ * after an opcode, otherwise in its assembly, its operator or its line of the schedule.
+ */
 class Search {
   constructor(viewer) {
     this.viewer = viewer;
@@ -179,10 +193,12 @@ class Search {
   }
 
   *#scan(recording, words) {
-    const inLine = recording.head.lines.map((line, i) => `${line} ${recording.operatorOfLine[i]}`.toLowerCase().includes(words));
+    const parts = words.split(/\s+/), opcode = recording.head.formats.find(({ mnemonic }) => mnemonic === parts[0]);
+    const lines = recording.head.lines.map((line, i) => ` ${line} ${recording.operatorOfLine[i]}`.toLowerCase());
     const matches = [];
     for (let k = 0; k < recording.count; k++) {
-      if (inLine[recording.columns.line[k]] || recording.assembly(k).toLowerCase().includes(words)) matches.push(k);
+      const assembly = recording.assembly(k).toLowerCase(), text = opcode ? assembly : assembly + (lines[recording.columns.line[k]] ?? "");
+      if (parts.every((part) => text.includes(part)) && (!opcode || recording.columns.code[k] === opcode.code)) matches.push(k);
       if (k % 64 === 0) yield;
       if (k % SEARCH_SLICE === 0) this.output.value = `${Math.floor((100 * k) / recording.count)} %`;
     }
@@ -209,9 +225,9 @@ function readLink(viewer) {
   const values = Object.fromEntries(LINKED.filter((name) => /^\d+$/.test(given.get(name))).map((name) => [name, Number(given.get(name))]));
   const active = Math.min(viewer.recordings.length, values.run ?? viewer.state.active + 1) - 1;
   viewer.set({ active: Math.max(0, active) });
-  if (values.to > values.from) viewer.set({ from: values.from, to: Math.min(viewer.longest, values.to) });
   if ("instruction" in values) viewer.choose(values.instruction);
   if ("cycle" in values) viewer.moveTo(values.cycle);
+  if (values.to > values.from) viewer.set({ from: values.from, to: Math.min(viewer.longest, values.to) });
 }
 
 // --- the page -------------------------------------------------------------------------------------
@@ -224,10 +240,10 @@ function palette() {
 }
 
 function writeHead(recordings) {
-  const { head } = recordings[0];
-  document.getElementById("title").textContent = head.title;
-  document.getElementById("figures").textContent = `${head.machine}, ${figure(head.cycles)} cycles, ${figure(recordings[0].count)} instructions`;
-  const used = new Set(recordings.flatMap((one) => one.lanes.flatMap((lane) => [...lane.sums.keys()])));
+  document.getElementById("title").textContent = document.title;
+  const texts = recordings.map(({ head, count }) => `${head.machine}, ${figure(head.cycles)} cycles, ${figure(count)} instructions`);
+  document.getElementById("figures").textContent = texts.length > 1 ? "" : texts[0]; // two runs have them above their units
+  const used = new Set(recordings.flatMap((one) => one.lanes.flatMap((lane) => lane.used)));
   const marks = [...used].sort((a, b) => a - b).map((kind) => [`kind${kind}`, KINDS[kind]]);
   marks.push(["path", "critical path"], ["down", "token down"], ["up", "token up"], ["live", "live entries"], ["read", "read"], ["written", "written"]);
   document.getElementById("legend").replaceChildren(...marks.map(([name, text]) => make("span", {}, make("i", { className: name }), text)));
