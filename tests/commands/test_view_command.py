@@ -63,6 +63,7 @@ def test_a_program_and_its_text(folder: Path, capsys: pytest.CaptureFixture[str]
 def test_a_template_beside_a_program_with_another_memory(folder: Path) -> None:
     assert main(["view", "gemm.vdla", "--with", "gemm.s", "-o", "two.html", "--dram", "read_latency=90"]) == OK
     one, other = heads(folder / "two.html")
+    assert [one["title"], other["title"]] == ["gemm.vdla", "gemm.s"]  # whose programs have one name
     assert one["cycles"] == other["cycles"] > time_program(small_gemm(TINY)[0]).total_cycles
     assert main(["view", *CONV, "-o", "conv.html"]) == OK
     assert heads(folder / "conv.html")[0]["title"] == "conv2d"

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from vdla.simulator.stats import RunStats
     from vdla.viewer.recording import Recording
 
+    _Program = tuple[Program, tuple[tuple[str, int], ...]]
+
 EXAMPLES = """\
   vdla view c6.vdla                      a program, as view.html
   vdla view C6 -o c6.html                a layer, compiled for pynq_z1
@@ -66,12 +68,14 @@ def run(arguments: argparse.Namespace) -> int:
     device_options("view", arguments)
     output = arguments.output or Path("view.html")
     require_folder("view", "--output", output)
-    words = [arguments.program, *([getattr(arguments, "with")] if getattr(arguments, "with") else [])]
+    words = [word for word in (arguments.program, getattr(arguments, "with")) if word]
     recordings = []
     with progress("view") as show:
-        for number, word in enumerate(words):
+        viewed = [_programs(word, arguments) for word in words]
+        alike = len(viewed) > 1 and viewed[0][0] == viewed[1][0]
+        for number, (word, (title, programs)) in enumerate(zip(words, viewed, strict=True)):
             show(str(word), number, len(words))
-            recordings.append(_recording(word, arguments))
+            recordings.append(_recording(str(word) if alike else title, programs, arguments))
     RunView(tuple(recordings)).save(output)
     for one in recordings:
         print(f"{one.title}: {one.head['cycles']:,} cycles, {len(one.times['unit']):,} instructions")
@@ -79,17 +83,14 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _recording(word: Path, arguments: argparse.Namespace) -> Recording:
+def _recording(title: str, programs: Sequence[_Program], arguments: argparse.Namespace) -> Recording:
     from vdla.viewer.recording import ViewedProgram, recording
 
-    title, programs = _programs(word, arguments)
     parts = [ViewedProgram(program, _statistics(program, arguments), operators) for program, operators in programs]
     return recording(title, parts)
 
 
-def _programs(
-    word: Path, arguments: argparse.Namespace
-) -> tuple[str, Sequence[tuple[Program, tuple[tuple[str, int], ...]]]]:
+def _programs(word: Path, arguments: argparse.Namespace) -> tuple[str, Sequence[_Program]]:
     """The name of what a word stands for, and its programs with their operators."""
     if is_model(word):
         from vdla.runtime.executor.artifact import Artifact

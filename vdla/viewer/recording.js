@@ -168,9 +168,10 @@ class Recording {
     return order;
   }
 
-  /** The operators, or the programs, over time: [{name, begin, end}, ...]. */
+  /** The operators, or the programs if there are several, over time: [{name, begin, end}, ...]. */
   #bands() {
     const { operators, parts, cycles } = this.head;
+    if (!operators.length && parts.length === 1) return [];
     if (!operators.length) return parts.map(({ name, cycle }, i) => ({ name, begin: cycle, end: parts[i + 1]?.cycle ?? cycles }));
     const bands = [];
     for (const k of this.lanes[1].members) {
