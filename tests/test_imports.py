@@ -284,7 +284,7 @@ ROOMS: dict[str, str] = {
         "verification.zoo verification.adversary verification.fuzz verification.tflite_models verification.hostile "
         "verification.grids runtime.diagnosis verification.programs verification.coverage "
         "verification.generated_tests verification.rtl_mutants verification.lemmas benchmarks.harness "
-        "compiler.certificates commands compiler.codegen.vdla"
+        "compiler.certificates commands compiler.codegen.vdla viewer"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "

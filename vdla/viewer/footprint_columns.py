@@ -87,4 +87,5 @@ def _ranges(where: Where) -> Ints:
         return np.array([[0, where.stop - where.start]], np.int64)
     breaks = np.flatnonzero(np.diff(where) != 1)
     begins, ends = where[np.append(0, breaks + 1)], where[np.append(breaks, len(where) - 1)] + 1
-    return np.stack([begins, ends], axis=1) - where[0]
+    ranges: Ints = np.stack([begins, ends], axis=1) - where[0]
+    return ranges
