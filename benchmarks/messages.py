@@ -146,6 +146,7 @@ def write_files(seed: int) -> None:
     for name in ("empty.onnx", "empty.vdla", "empty.npy", "empty.py"):
         Path(name).touch()
     Path("wrong.s").write_text(".config preset=tiny\nsink compute\n", encoding="utf-8")
+    Path("stuck.s").write_text(".config preset=tiny\nsync compute wait=load\n", encoding="utf-8")
     Path("wrong.json").write_text('{"block_inn": 16}', encoding="utf-8")
     Path("wrong.py").write_text("def declare(config:\n", encoding="utf-8")
     Path("folder").mkdir()

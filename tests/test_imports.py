@@ -272,6 +272,10 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.vdla.intrinsics compiler.intrinsics simulator.stats simulator.verify simulator "
         "runtime.checks compiler.certificates"
     ),
+    "viewer": (
+        "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.stats "
+        "simulator.verify simulator.timing runtime.executor"
+    ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
@@ -281,7 +285,7 @@ ROOMS: dict[str, str] = {
         "simulator.function simulator.stats simulator.verify simulator.timing simulator simulator.energy "
         "runtime.devices runtime.grid runtime.executor compiler.graph.accelerator runtime.network runtime.tune "
         "runtime.remote boards networks runtime.diagnosis verification.programs verification.generated_tests "
-        "benchmarks.harness charts runtime.studies runtime.checks compiler.certificates puzzles"
+        "benchmarks.harness charts runtime.studies runtime.checks compiler.certificates puzzles viewer"
     ),
     "benchmarks": (
         "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.ir compiler.target "
@@ -294,7 +298,7 @@ ROOMS: dict[str, str] = {
         "verification.isolated_batches verification.zoo verification.adversary verification.tflite_models "
         "verification.hostile verification.grids runtime.diagnosis verification.programs verification.coverage "
         "verification.generated_tests verification.rtl_mutants benchmarks.harness compiler.certificates "
-        "verification.fuzz verification.grid verification.lemmas commands"
+        "verification.fuzz verification.grid verification.lemmas viewer commands"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "

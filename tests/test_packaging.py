@@ -54,6 +54,7 @@ def test_every_folder_with_modules_is_a_listed_package(settings: dict) -> None:
         "vdla/notebook",
         "vdla/puzzles",
         "vdla/support",
+        "vdla/viewer",
     )
     found = {path.parent for folder in folders for path in (ROOT / folder).rglob("*.py")}
     listed = {source_folder(settings, package) for package in settings["packages"]}

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from vdla.simulator.stats import Result
     from vdla.simulator.verify import verify
     from vdla.support.errors import Error
+    from vdla.viewer.view import RunView, view
 
 __all__ = [
     "ArrayPort",
@@ -84,6 +85,7 @@ __all__ = [
     "ProgramBuilder",
     "ProgramTensor",
     "Result",
+    "RunView",
     "Schedule",
     "State",
     "Target",
@@ -130,6 +132,7 @@ __all__ = [
     "tune_kernels",
     "tune_schedule",
     "verify",
+    "view",
 ]
 
 _MODULES = (
@@ -156,6 +159,7 @@ _HOMES = {
     "ProgramBuilder": "vdla.compiler.layer_programs",
     "ProgramTensor": "vdla.hardware.program",
     "Result": "vdla.simulator.stats",
+    "RunView": "vdla.viewer.view",
     "Schedule": "vdla.compiler.schedule",
     "State": "vdla.compiler.extensions",
     "Target": "vdla.compiler.target",
@@ -192,6 +196,7 @@ _HOMES = {
     "tune_kernels": "vdla.runtime.tune.network_kernels",
     "tune_schedule": "vdla.runtime.tune.schedule_function",
     "verify": "vdla.simulator.verify",
+    "view": "vdla.viewer.view",
 }
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = (
     "support", "hardware", "compiler", "simulator", "runtime", "boards", "networks", "charts", "verification",
-    "puzzles", "benchmarks", "commands", "notebook",
+    "puzzles", "viewer", "benchmarks", "commands", "notebook",
 )  # fmt: skip
-_IN_PACKAGE = ("support", "networks", "charts", "puzzles", "commands", "notebook")  # folders of `vdla` itself
+_IN_PACKAGE = ("support", "networks", "charts", "puzzles", "viewer", "commands", "notebook")  # folders of `vdla` itself
 
 
 @dataclass(frozen=True)

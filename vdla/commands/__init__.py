@@ -25,6 +25,7 @@ COMMANDS = {
     "tune": "find the best schedule of an operator or of a model by measurement",
     "native": "compile an operator into an object file for a CPU",
     "run": "run a network or a program and break down its time",
+    "view": "write a run as a page that steps through its cycles",
     "explain": "show where the operators of a network run, and why",
     "profile": "measure the time of every operator of a network",
     "pack": "convert plain arrays to the packed arrays of a program",

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs as a page of HTML that can be stepped through, forwards and backwards."""
