@@ -10,9 +10,11 @@ are exact, and each unit runs the operations of one part in their order.
 
 from __future__ import annotations
 
+import pickle
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -115,7 +117,15 @@ def list_schedule(config: Config, parts: Sequence[Part], ahead: bool = False) ->
 
     `ahead`: loads of weights and scales do not wait for other loads of their part.
     """
-    steps = steps_of(config, parts)
+    return _ordered(config, pickle.dumps(steps_of(config, parts)), ahead)
+
+
+@lru_cache(maxsize=32)
+def _ordered(config: Config, content: bytes, ahead: bool) -> Order | None:
+    """The order of pickled `Steps`, once for equal ones: networks repeat blocks whose programs
+    differ in immediates only.
+    """
+    steps: Steps = pickle.loads(content)
     return next((order for spare in (True, False) if (order := _Scheduler(config, steps, spare, ahead).run())), None)
 
 
