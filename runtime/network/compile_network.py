@@ -145,7 +145,6 @@ def compile_network(
         artifact = build_artifact(
             graph,
             host,
-            background,
             origin=_origin(source),
             decisions=decisions,
             variants=variants,
