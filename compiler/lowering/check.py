@@ -36,13 +36,26 @@ class Level(IntEnum):
     LOWERED = 5  # vector loops around single stores, no nested parallel loops, heap buffers in slots
 
 
-def check(fn: ir.Function, level: Level) -> None:
+@dataclass(frozen=True, slots=True)
+class CheckedExpressions:
+    """Expressions that were valid in a function, by identity, with their types and the names that
+    they use. Passes share what they do not change, so that the next check has less to do.
+    """
+
+    seen: dict[int, tuple[ir.Expr, _Seen]] = field(default_factory=dict)
+
+
+def check(fn: ir.Function, level: Level, known: CheckedExpressions | None = None) -> None:
     """Rejects a function that is malformed at `level`.
+
+    `known` are expressions of the same function after earlier passes, from PLACED on: its buffers
+    have kept their types and ranks since.
 
     Raises:
         PassError: names the location, the rule and the violation.
     """
-    _Checker(fn, level).statement(fn.body, frozenset(fn.scalars), frozenset(fn.params))
+    types = CheckedExpressions() if known is None else known
+    _Checker(fn, level, types.seen).statement(fn.body, frozenset(fn.scalars), frozenset(fn.params))
 
 
 @dataclass(slots=True)
@@ -51,7 +64,7 @@ class _Checker:
 
     fn: ir.Function
     level: Level
-    types: dict[int, tuple[ir.Expr, _Seen]] = field(default_factory=dict)
+    types: dict[int, tuple[ir.Expr, _Seen]]
 
     def fail(self, what: str, rule: str, got: str) -> PassError:
         """The error for a violated rule."""

@@ -131,16 +131,21 @@ class FunctionBuilder:
 
     def once(self, key: object, emit: Callable[[], Value]) -> Value:
         """The value cached for `key`; emitted on the first request."""
-        if key not in self.cache:
-            self.cache[key] = emit()
-        return self.cache[key]
+        for known in self.cache.maps:
+            if key in known:
+                return known[key]
+        value = self.cache[key] = emit()
+        return value
 
     def once_per_statement(self, expr: ir.Expr, mask: Value | None, emit: Callable[[], Value]) -> Value:
         """The value of this very expression in the lanes of `mask`, emitted once per statement."""
         key = (id(expr), id(mask))
-        if key not in self.statement_cache:
-            self.statement_cache[key] = (emit(), expr, mask)  # a reference keeps the id valid
-        return self.statement_cache[key][0]
+        for known in self.statement_cache.maps:
+            if key in known:
+                return known[key][0]
+        value = emit()
+        self.statement_cache[key] = (value, expr, mask)  # a reference keeps the id valid
+        return value
 
     @contextmanager
     def scope(self) -> Iterator[None]:
