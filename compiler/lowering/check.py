@@ -65,6 +65,13 @@ class _Checker:
     fn: ir.Function
     level: Level
     types: dict[int, tuple[ir.Expr, _Seen]]
+    last: tuple[_Bound, _Bound, _Bound] = _NONE, _NONE, _NONE
+
+    def names(self, bound: _Bound, live: _Bound) -> _Bound:
+        """All that exist; those of the last call, which mostly was for the same statement."""
+        if self.last[0] is not bound or self.last[1] is not live:
+            self.last = bound, live, bound | live
+        return self.last[2]
 
     def fail(self, what: str, rule: str, got: str) -> PassError:
         """The error for a violated rule."""
@@ -169,7 +176,7 @@ class _Checker:
     def seen(self, expr: ir.Expr, bound: _Bound, live: _Bound) -> _Seen:
         """The type of a valid expression, and the variables and buffers it uses; cached."""
         known = self.types.get(id(expr))
-        if known is not None and known[1][1] <= bound | live:
+        if known is not None and known[1][1] <= self.names(bound, live):
             return known[1]
         result = self.checked(expr, bound, live)
         self.types[id(expr)] = (expr, result)
