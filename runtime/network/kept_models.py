@@ -80,7 +80,9 @@ def _expressions(key: str, source: Source, target: Config | Target | str, option
     """
     if _key(source, target, options) != key:
         rule = "the file must be the one that was compiled, to say what its programs must compute"
-        raise ModelError(f"{source}: {rule}, got another one; compile it again")
+        raise ModelError(
+            f"{'model' if isinstance(source, bytes) else source}: {rule}, got another one; compile it again"
+        )
     return _compiled(source, target, options).expressions
 
 

@@ -39,7 +39,7 @@ def offset_of(fb: FunctionBuilder, name: str, indices: tuple[ir.Expr, ...]) -> L
     Row and column indices that come from one fused loop are recombined, which makes the lanes of
     that loop contiguous.
     """
-    key = (name, *map(id, indices))
+    key: tuple[str | int, ...] = (name, *(id(index) for index in indices))
     if key not in fb.kernel.offsets:
         total, stride = Linear({}), Linear({}, 1)
         for index, extent in zip(reversed(indices), reversed(fb.buffers[name].shape), strict=True):
