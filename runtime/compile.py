@@ -142,21 +142,29 @@ def _model(
     threads: int | None,
     options: Mapping[str, Any],
 ) -> Model:
-    from vdla.runtime.network.compile_network import compile_network
+    from vdla.runtime.network.kept_models import KEYED, kept_or_compiled
 
-    known = [*signature(compile_network).parameters][2:]
-    for name in options:
-        if name not in known:
-            raise CompileError(f"compile: option of a network must be {one_of(name, known)}")
+    if not set(options) <= set(KEYED):
+        _check_options(options)
     if tuned is None:
         _refuse_threads(threads, "without tuned")
-        return compile_network(graph, target, **options)
+        return kept_or_compiled(graph, target, **options)
+    from vdla.runtime.network.compile_network import compile_network
     from vdla.runtime.tune.best import TunedSchedules
 
     schedules = TunedSchedules.of(tuned)
     points = partial(schedules.kernel_point, threads=1 if threads is None else threads)
     with _tuned(schedules):
         return compile_network(graph, target, kernel_points=points, **options)
+
+
+def _check_options(options: Mapping[str, Any]) -> None:
+    from vdla.runtime.network.compile_network import compile_network
+
+    known = [*signature(compile_network).parameters][2:]
+    for name in options:
+        if name not in known:
+            raise CompileError(f"compile: option of a network must be {one_of(name, known)}")
 
 
 def _refuse_threads(threads: int | None, where: str) -> None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 settings.register_profile("vdla", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("vdla")
 
+os.environ["VDLA_MODEL_CACHE"] = "0"  # what is tested compiles; so do the processes that tests start
+
 ROOT = Path(__file__).resolve().parent.parent
 
 

@@ -27,10 +27,10 @@ from vdla.hardware.config import Config, Dram
 from vdla.hardware.generate.datapath_ports import datapath_units
 from vdla.hardware.program import Program
 from vdla.runtime.devices.rtl_build import BuildOptions, build_library
-from vdla.runtime.studies.layer_cycles import toolkit_digest
 from vdla.support.atomic import write_text
 from vdla.support.cache import user_cache
 from vdla.support.progress import Progress
+from vdla.support.toolkit_digest import toolkit_digest
 from vdla.verification.generated_tests.planted import sample_machine
 from vdla.verification.programs.cases import COUNTS, ProgramCase
 from vdla.verification.programs.device_pair import Comparator, Open, rtl_pair

@@ -15,7 +15,7 @@ Node = TypeVar("Node")
 Result = TypeVar("Result")
 
 
-class _Same(Generic[Node]):
+class Same(Generic[Node]):
     """A node that equals itself only; keeps it alive, and so its identity."""
 
     __slots__ = ("node",)
@@ -27,7 +27,7 @@ class _Same(Generic[Node]):
         return id(self.node)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.node is other.node
+        return isinstance(other, Same) and self.node is other.node
 
 
 def by_identity(most: int) -> Callable[[Callable[[Node], Result]], Callable[[Node], Result]]:
@@ -35,12 +35,12 @@ def by_identity(most: int) -> Callable[[Callable[[Node], Result]], Callable[[Nod
 
     def decorate(function: Callable[[Node], Result]) -> Callable[[Node], Result]:
         @lru_cache(maxsize=most)
-        def kept(key: _Same[Node]) -> Result:
+        def kept(key: Same[Node]) -> Result:
             return function(key.node)
 
         @wraps(function)
         def asked(node: Node) -> Result:
-            return kept(_Same(node))
+            return kept(Same(node))
 
         return asked
 

@@ -36,13 +36,26 @@ class Level(IntEnum):
     LOWERED = 5  # vector loops around single stores, no nested parallel loops, heap buffers in slots
 
 
-def check(fn: ir.Function, level: Level) -> None:
+@dataclass(frozen=True, slots=True)
+class CheckedExpressions:
+    """Expressions that were valid in a function, by identity, with their types and the names that
+    they use. Passes share what they do not change, so that the next check has less to do.
+    """
+
+    seen: dict[int, tuple[ir.Expr, _Seen]] = field(default_factory=dict)
+
+
+def check(fn: ir.Function, level: Level, known: CheckedExpressions | None = None) -> None:
     """Rejects a function that is malformed at `level`.
+
+    `known` are expressions of the same function after earlier passes, from PLACED on: its buffers
+    have kept their types and ranks since.
 
     Raises:
         PassError: names the location, the rule and the violation.
     """
-    _Checker(fn, level).statement(fn.body, frozenset(fn.scalars), frozenset(fn.params))
+    types = CheckedExpressions() if known is None else known
+    _Checker(fn, level, types.seen).statement(fn.body, frozenset(fn.scalars), frozenset(fn.params))
 
 
 @dataclass(slots=True)
@@ -51,7 +64,14 @@ class _Checker:
 
     fn: ir.Function
     level: Level
-    types: dict[int, tuple[ir.Expr, _Seen]] = field(default_factory=dict)
+    types: dict[int, tuple[ir.Expr, _Seen]]
+    last: tuple[_Bound, _Bound, _Bound] = _NONE, _NONE, _NONE
+
+    def names(self, bound: _Bound, live: _Bound) -> _Bound:
+        """All that exist; those of the last call, which mostly was for the same statement."""
+        if self.last[0] is not bound or self.last[1] is not live:
+            self.last = bound, live, bound | live
+        return self.last[2]
 
     def fail(self, what: str, rule: str, got: str) -> PassError:
         """The error for a violated rule."""
@@ -156,7 +176,7 @@ class _Checker:
     def seen(self, expr: ir.Expr, bound: _Bound, live: _Bound) -> _Seen:
         """The type of a valid expression, and the variables and buffers it uses; cached."""
         known = self.types.get(id(expr))
-        if known is not None and known[1][1] <= bound | live:
+        if known is not None and known[1][1] <= self.names(bound, live):
             return known[1]
         result = self.checked(expr, bound, live)
         self.types[id(expr)] = (expr, result)

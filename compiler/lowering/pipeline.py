@@ -10,7 +10,7 @@ from sys import getrecursionlimit
 from vdla.compiler import ir
 from vdla.compiler.ir import map_children
 from vdla.compiler.lowering.blocks import decompose, remove_blocks
-from vdla.compiler.lowering.check import Level, PassError, check
+from vdla.compiler.lowering.check import CheckedExpressions, Level, PassError, check
 from vdla.compiler.lowering.heap_slots import share_heap_slots
 from vdla.compiler.lowering.partition import partition
 from vdla.compiler.lowering.prefetch import prefetch
@@ -70,11 +70,12 @@ def lower(fn: ir.Function, target: Target) -> ir.Function:
         PassError: the schedule asks for the impossible, such as unrolling beyond the limit.
     """
     _check_arguments(fn, target)
+    known = CheckedExpressions()
     try:
         fn = select_intrinsics(fn, target)
         for step in PIPELINE:
             fn = step.run(fn)
-            check(fn, step.level)
+            check(fn, step.level, known if step.level >= Level.LOOPS else None)
     except RecursionError as error:
         rule = "loops and expressions must nest within Python's recursion limit"
         raise PassError(f"lower of {fn.name}: {rule}, got more than {getrecursionlimit()} calls") from error

@@ -22,7 +22,8 @@ from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated
-from vdla.compiler.operators.vdla.tiling import best_choice, estimate
+from vdla.compiler.operators.vdla.tile_timeline import estimate
+from vdla.compiler.operators.vdla.tiling import best_choice
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program

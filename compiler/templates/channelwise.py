@@ -18,7 +18,8 @@ from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.definitions import depthwise_convolution, pooling
 from vdla.compiler.operators.vdla.operator import Array, Factors, Layout, Operator, TemplateError, choice, template
 from vdla.compiler.operators.vdla.roles import SCALE, WEIGHT
-from vdla.compiler.operators.vdla.tiling import choose_tiling, estimate, fits_somehow
+from vdla.compiler.operators.vdla.tile_timeline import estimate
+from vdla.compiler.operators.vdla.tiling import choose_tiling, fits_somehow
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.compiler.templates.checks import check_array, check_flag
 from vdla.compiler.templates.window import BORDERS, ChannelwiseWindow, channelwise_form

@@ -170,16 +170,17 @@ class Artifact:
         return ARTIFACT_FILE.seal(text, [*arrays, *kernels, *programs, *models, self.expressions])
 
     @staticmethod
-    def from_bytes(content: bytes, where: str, trust: str | None = None) -> Artifact:
+    def from_bytes(content: bytes, where: str, trust: str | None = None, *, verified: bool = False) -> Artifact:
         """The artifact in the content of a file; `where` names the file in errors.
 
-        `trust` is the SHA-256 of a file whose programs are not verified again.
+        `trust` is the SHA-256 of a file whose programs are not verified again, nor are those that
+        are `verified` already.
 
         Raises:
             ArtifactError: the file is damaged, of a newer version, or breaks a rule.
             VerifyError: a program is unsafe.
         """
-        return _checked(_parsed(content, where, trust), where, verified=trust is not None)
+        return _checked(_parsed(content, where, trust), where, verified=verified or trust is not None)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the artifact to a file, whole or not at all."""

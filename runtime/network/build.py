@@ -20,7 +20,8 @@ from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.executor.artifact import Artifact, Cpu
 from vdla.runtime.executor.errors import ModelError
-from vdla.runtime.network.kernels import GridKernelTable, KernelPoints
+from vdla.runtime.executor.plan import Plan
+from vdla.runtime.network.kernels import GridKernelTable, KernelPoints, KernelTable
 from vdla.runtime.network.plan_builder import ArtifactParts, PlanBuilder, TimeProgram
 from vdla.simulator.stats import RunStats
 from vdla.simulator.verify import require_verified
@@ -58,7 +59,6 @@ Progress = Callable[[str, int, int], None]
 def build_artifact(
     graph: Graph,
     target: Target,
-    background: Background,
     *,
     origin: Mapping[str, str] | None = None,
     decisions: Mapping[str, Decision] | None = None,
@@ -68,7 +68,7 @@ def build_artifact(
     on_grid: GridKernelTable | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Artifact:
-    """The artifact of a partitioned graph; kernels are compiled in the background.
+    """The artifact of a partitioned graph; kernels are compiled beside the rest.
 
     `decisions` says why nodes are where they are, by their first result. `variants` are the same
     network for inputs of other shapes, each with its decisions. `time` times a program, `points`
@@ -80,34 +80,42 @@ def build_artifact(
     """
     kinds = [graph.types[name] for name in graph.inputs]
     symbols = frozenset(symbol for kind in kinds if isinstance(kind, TensorType) for symbol in kind.symbols)
-    parts = ArtifactParts(
-        target=target, background=background, time=time, points=points, on_grid=on_grid, symbols=symbols
-    )
     plans = [(graph, decisions or {}), *variants]
     if variants:
         plans = [(_with_copied_constants(candidate), why) for candidate, why in plans]
-    builders = [PlanBuilder(candidate, parts, why) for candidate, why in plans]
-    for building in builders:
-        nodes = sorted(enumerate(building.graph.nodes), key=lambda place: place[1].op == ACCELERATED)  # kernels first
-        for done, (position, node) in enumerate(nodes):
-            progress(node.label, done, len(nodes))
-            building.add(position, node)
-    progress("kernels", len(graph.nodes), len(graph.nodes))
-    if parts.refused:
-        lines = "\n  ".join(parts.refused)
-        raise ModelError(f"model {graph.name}: every node must run on some device, got\n  {lines}")
-    plan, *others = [building.plan() for building in builders]
+    with KernelTable(target, points) as kernels:
+        parts = ArtifactParts(kernels=kernels, time=time, on_grid=on_grid, symbols=symbols)
+        plan, *others = _plans(plans, parts, progress)
+        compiled = kernels.compile()
     made = Artifact(
         plan=plan,
         variants=tuple(others),
         constants=parts.constants,
-        kernels=parts.kernels.compile(),
+        kernels=compiled,
         programs=tuple(parts.programs),
         grid=None if on_grid is None else on_grid.part(),
         cpu=Cpu(target.cpu, target.triple, tuple(sorted(target.features))),
         origin=origin or {},
     )
     return made.check()
+
+
+def _plans(
+    plans: Sequence[tuple[Graph, Mapping[str, Decision]]], parts: ArtifactParts, progress: Progress
+) -> list[Plan]:
+    """The plan of each graph; ModelError if no device can run some nodes."""
+    builders = [PlanBuilder(candidate, parts, why) for candidate, why in plans]
+    for building in builders:
+        nodes = sorted(enumerate(building.graph.nodes), key=lambda place: place[1].op == ACCELERATED)  # kernels first
+        for done, (position, node) in enumerate(nodes):
+            progress(node.label, done, len(nodes))
+            building.add(position, node)
+    count = len(plans[0][0].nodes)
+    progress("kernels", count, count)
+    if parts.refused:
+        lines = "\n  ".join(parts.refused)
+        raise ModelError(f"model {plans[0][0].name}: every node must run on some device, got\n  {lines}")
+    return [building.plan() for building in builders]
 
 
 def _with_copied_constants(graph: Graph) -> Graph:

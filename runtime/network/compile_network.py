@@ -64,6 +64,7 @@ from vdla.runtime.network.specialise import recipe_of, specialiser
 from vdla.runtime.network.targets import Extents, Shapes, ShapeSet, common, shape_sets, target_of
 from vdla.runtime.numpy_operators import CONTROL_FLOW
 from vdla.support.background import Background
+from vdla.support.rare_collections import rare_collections
 from vdla.support.version import VERSION
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def compile_network(
     machine, on_grid = _devices(target, cpu, gpu, place or {})
     config = machine if isinstance(machine, Config) else None
     host = machine if isinstance(machine, Target) else _beside(machine, cpu)
-    with Background() as background:
+    with Background() as background, rare_collections():
         time = None if config is None else ProgramTimer(config, background)
         progress("import", 0, 1)
         graph = import_network(source, common(sets))
@@ -145,7 +146,6 @@ def compile_network(
         artifact = build_artifact(
             graph,
             host,
-            background,
             origin=_origin(source),
             decisions=decisions,
             variants=variants,

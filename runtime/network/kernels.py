@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kernels of a network, each different function once: compiled for a CPU by other processes
-while this one goes on, written for a GPU.
+"""The kernels of a network, each different function once: compiled for a CPU by LLVM in a thread
+while Python goes on, written for a GPU.
+
+LLVM holds no lock of Python, but one of its own: a second thread would wait for the first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from vdla.compiler import ir
 from vdla.compiler.graph import Array, Graph
@@ -18,8 +22,10 @@ from vdla.compiler.target import TARGETS, Target
 from vdla.runtime.executor.artifact import KernelCode
 from vdla.runtime.executor.grid_code import GridCode, GridPart
 from vdla.runtime.grid.protocol import GridDevice
-from vdla.support.background import Background, Task
 from vdla.support.errors import Error
+
+if TYPE_CHECKING:
+    from vdla.compiler.codegen.llvm import NativeModule, NativeObject
 
 _FORMS = TARGETS["x86-64"]  # whose operators have the plainest expressions
 
@@ -68,13 +74,23 @@ _BestFunction = tuple[GraphFunction, KernelPoint | None]
 
 
 class KernelTable:
-    """Compiled kernels by the text of their function, in the order of first use."""
+    """Compiled kernels by the text of their function, in the order of first use.
 
-    def __init__(self, target: Target, background: Background, points: KernelPoints | None = None) -> None:
-        self.target, self.background, self._points = target, background, points
+    Leaving the context drops what LLVM has not begun.
+    """
+
+    def __init__(self, target: Target, points: KernelPoints | None = None) -> None:
+        self.target, self._points = target, points
+        self._thread = ThreadPoolExecutor(1, "kernels")
         self._index: dict[str, int] = {}
-        self._tasks: list[Task[KernelCode]] = []
+        self._objects: list[Future[NativeObject]] = []
         self._functions: dict[int, tuple[Graph, _BestFunction | DeclinedError]] = {}  # by the graph's id
+
+    def __enter__(self) -> KernelTable:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._thread.shutdown(cancel_futures=True)
 
     def has(self, graph: Graph) -> bool:
         """Whether every node of a graph has a tensor expression."""
@@ -92,8 +108,8 @@ class KernelTable:
         made, point = result
         key = f"{made.function} {point}"
         if key not in self._index:
-            self._index[key] = len(self._tasks)
-            self._tasks.append(self.background.submit(_compiled, (made.function, self.target, point)))
+            self._index[key] = len(self._objects)
+            self._objects.append(self._thread.submit(_module(made.function, self.target, point).compile))
         return self._index[key], made
 
     def _function(self, graph: Graph) -> _BestFunction | DeclinedError:
@@ -119,17 +135,16 @@ class KernelTable:
 
     def compile(self) -> tuple[KernelCode, ...]:
         """The objects of all kernels, in order."""
-        return tuple(self.background.results(self._tasks))
+        made = [waiting.result() for waiting in self._objects]
+        return tuple(KernelCode(item.signature, item.object) for item in made)
 
 
-def _compiled(work: tuple[ir.Function, Target, KernelPoint | None]) -> KernelCode:
-    """The object of an unscheduled function."""
-    from vdla.compiler.codegen.llvm import compile_native
+def _module(function: ir.Function, target: Target, point: KernelPoint | None) -> NativeModule:
+    """The module of an unscheduled function."""
+    from vdla.compiler.codegen.llvm import emit_native
 
-    function, target, point = work
     choices = Choices() if point is None else GivenChoices(point)
-    made = compile_native(default_schedule(function, target, choices).fn, target)
-    return KernelCode(made.signature, made.object)
+    return emit_native(default_schedule(function, target, choices).fn, target)
 
 
 def constant_name(value: Array, known: dict[bytes, str], base: str) -> str:

@@ -29,7 +29,6 @@ from vdla.compiler.graph.passes import REPACK
 from vdla.compiler.graph.rules import DeclinedError
 from vdla.compiler.ir import DTYPES
 from vdla.compiler.memory_plan import ValueLife, plan_memory
-from vdla.compiler.target import Target
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.executor.artifact import stored_array
@@ -51,12 +50,11 @@ from vdla.runtime.executor.plan import (
     size_bytes,
 )
 from vdla.runtime.network.evaluate_nodes import layouts_of
-from vdla.runtime.network.kernels import GridKernelTable, KernelPoints, KernelTable, constant_name
+from vdla.runtime.network.kernels import GridKernelTable, KernelTable, constant_name
 from vdla.runtime.network.plan_copies import CopyPlan, plan_copies
 from vdla.runtime.numpy_operators import CONTROL_FLOW, FUNCTIONS
 from vdla.runtime.numpy_operators.blocked import ChannelBlocks
 from vdla.simulator.stats import RunStats
-from vdla.support.background import Background
 
 TimeProgram = Callable[[Program], RunStats]
 
@@ -65,15 +63,12 @@ TimeProgram = Callable[[Program], RunStats]
 class ArtifactParts:
     """What the plans of an artifact share; `refused` says why nodes run on no device.
 
-    `time` times a program, `points` are the best known schedules of kernels, `on_grid` has those
-    of a GPU, `symbols` are the extents that can be given numbers. Kernels of the CPU are compiled
-    in the background.
+    `kernels` are those of the CPU, `time` times a program, `on_grid` has the kernels of a GPU,
+    `symbols` are the extents that can be given numbers.
     """
 
-    target: Target
-    background: Background
+    kernels: KernelTable
     time: TimeProgram | None
-    points: KernelPoints | None = None
     on_grid: GridKernelTable | None = None
     symbols: frozenset[str] = frozenset()
     programs: list[Program] = field(default_factory=list)
@@ -81,7 +76,6 @@ class ArtifactParts:
     refused: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.kernels = KernelTable(self.target, self.background, self.points)
         self._contents: dict[bytes, str] = {}
 
     def constant(self, base: str, value: Array) -> str:
@@ -325,7 +319,7 @@ class PlanBuilder:
         config = self._accelerator
         if config is None or device not in ("cpu", "numpy"):
             return None
-        return cpu_seconds(graph, node, 0, modelled_cpu(config, self.parts.target.cpu))
+        return cpu_seconds(graph, node, 0, modelled_cpu(config, self.parts.kernels.target.cpu))
 
     @cached_property
     def _accelerator(self) -> Config | None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from vdla.hardware.config import Config
 
 
+GRID_TARGETS = ("opencl", "cuda")
+"""Targets that are a GPU, before a colon and its name."""
 _GRIDS = "opencl[:NAME] or cuda[:NAME]"
 
 

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.runtime.network.batches import batches
-from vdla.runtime.studies.layer_cycles import toolkit_digest
 from vdla.runtime.studies.layers import EvaluateError, OperandTypes
 from vdla.support.atomic import write_text
 from vdla.support.cache import user_cache
+from vdla.support.toolkit_digest import toolkit_digest
 
 if TYPE_CHECKING:
     from vdla.compiler.graph import Graph

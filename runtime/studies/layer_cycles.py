@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
-import vdla
 from vdla.compiler.extensions import Extension, extension_of
 from vdla.compiler.layer_programs import written_programs
 from vdla.compiler.te import Stage
@@ -22,8 +21,7 @@ from vdla.runtime.studies.layers import EvaluatedLayer, EvaluateError, OperandTy
 from vdla.runtime.studies.measure import LayerCost, LayerOutcome, MeasureJob, measured
 from vdla.support.atomic import write_text
 from vdla.support.cache import user_cache
-
-_FOLDERS = ("compiler", "hardware", "runtime", "simulator")
+from vdla.support.toolkit_digest import toolkit_digest
 
 
 def kept(job: MeasureJob) -> LayerOutcome | None:
@@ -53,19 +51,6 @@ def kept_or_measured(job: MeasureJob) -> LayerOutcome:
 def _path(job: MeasureJob) -> Path:
     text = json.dumps([toolkit_digest(), *job.content], sort_keys=True)
     return user_cache("evaluate") / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
-
-
-@cache
-def toolkit_digest(*more: str) -> str:
-    """A hash of the Python files of the compiler, the machine, the simulator and what runs them.
-
-    `more` are other folders of the package.
-    """
-    digest, root = hashlib.sha256(), Path(vdla.__file__).parent
-    for folder in (*_FOLDERS, *more):
-        for path in sorted((root / folder).resolve().rglob("*.py")):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
 
 
 def layer_cycles(layer: EvaluatedLayer, config: Config, sources: Sequence[str] = ()) -> int:

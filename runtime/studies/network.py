@@ -24,10 +24,10 @@ from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition
 from vdla.runtime.network.evaluate_nodes import PREPARATION
 from vdla.runtime.network.import_network import import_network
-from vdla.runtime.studies.layer_cycles import toolkit_digest
 from vdla.runtime.studies.layers import EvaluatedLayer, EvaluateError, OperandTypes
 from vdla.support.atomic import write_text
 from vdla.support.cache import user_cache
+from vdla.support.toolkit_digest import toolkit_digest
 
 if TYPE_CHECKING:
     import onnx

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from vdla.compiler.tune import Built, Point, Space, TuningTask
 from vdla.compiler.tune.space import Ints
 from vdla.hardware.config import Config
-from vdla.runtime.studies.layer_cycles import layer_cycles, toolkit_digest, types_of
+from vdla.runtime.studies.layer_cycles import layer_cycles, types_of
 from vdla.runtime.studies.layers import EvaluatedLayer, steps_of
 from vdla.runtime.studies.sweep import ExploreError, machine_of
 from vdla.runtime.tune.trial import TuningError
+from vdla.support.toolkit_digest import toolkit_digest
 
 _FEATURES = ("steps over the peak rate",)
 

@@ -15,7 +15,6 @@ from vdla.compiler.target import Target
 from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.network.build import build_artifact
 from vdla.runtime.network.evaluate_nodes import PREPARATION
-from vdla.support.background import Background
 
 WEIGHT = np.arange(9, dtype=np.float32).reshape(3, 3) - 4
 NODES = (
@@ -30,8 +29,7 @@ NODES = (
 def small_artifact() -> Artifact:
     """Two kernels in a row, one constant."""
     graph = fuse(run_passes(small_graph(NODES, w=WEIGHT), PREPARATION))
-    with Background() as background:
-        return build_artifact(graph, Target.named("host"), background, origin={"source": "small"})
+    return build_artifact(graph, Target.named("host"), origin={"source": "small"})
 
 
 def expected(x: np.ndarray) -> np.ndarray:

@@ -63,7 +63,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 
 def compile_model(arguments: argparse.Namespace) -> int:
     """Compile, write the file, say where everything runs."""
-    from vdla.runtime.network.compile_network import compile_network
+    from vdla.runtime.network.kept_models import kept_or_compiled
 
     refuse("compile", arguments, FOR_OPERATORS, "for a model")
     if arguments.preset and arguments.target:
@@ -75,7 +75,7 @@ def compile_model(arguments: argparse.Namespace) -> int:
     require_folder("compile", "--output", path)
     data = None if arguments.calibration is None else [calibration_data(file) for file in arguments.calibration]
     with progress(f"compile {source.name}") as show, best_known(arguments.tuned) as schedules:
-        model = compile_network(
+        model = kept_or_compiled(
             source,
             _target(arguments),
             cpu=arguments.cpu,
@@ -85,10 +85,10 @@ def compile_model(arguments: argparse.Namespace) -> int:
             place=_by_name("--place", arguments.place or ()),
             calibration=data,
             method=arguments.method,
-            keep_float=arguments.float or (),
+            keep_float=arguments.float,
             observe=_printer(arguments.print_after),
             progress=show,
-            kernel_points=partial(schedules.kernel_point, threads=arguments.threads or 1),
+            kernel_points=partial(schedules.kernel_point, threads=arguments.threads or 1) if arguments.tuned else None,
         )
         show("write", 1, 1)
         (model.with_expressions() if arguments.expressions else model).save(path)

@@ -77,3 +77,18 @@ def build_once(path: Path, build: Callable[[Path], Path], is_valid: Callable[[Pa
             with tempfile.TemporaryDirectory(prefix="build-", dir=path.parent) as folder:
                 os.replace(build(Path(folder)), path)
     return path
+
+
+def trim(folder: Path, most_bytes: int) -> None:
+    """Remove the files of a folder that were used longest ago, until the others have at most
+    `most_bytes`.
+
+    A use sets the time of modification. OSError where a file cannot be removed.
+    """
+    with os.scandir(folder) as entries:
+        files = [(status.st_mtime_ns, status.st_size, entry.path) for entry in entries if (status := entry.stat())]
+    total = 0
+    for _, size, path in sorted(files, reverse=True):
+        total += size
+        if total > most_bytes:
+            Path(path).unlink(missing_ok=True)

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from vdla.compiler.codegen.llvm.compile import (
+    NativeModule,
     NativeObject,
     SignatureError,
     compile_module,
     compile_native,
+    emit_native,
     extent_of,
     signature_of,
 )
@@ -20,11 +22,13 @@ __all__ = [
     "ROLLED",
     "CodegenError",
     "IntrinsicEmitter",
+    "NativeModule",
     "NativeObject",
     "SignatureError",
     "chain_object",
     "compile_module",
     "compile_native",
+    "emit_native",
     "extent_of",
     "pool_object",
     "signature_of",

@@ -17,7 +17,7 @@ from vdla.compiler import ir
 from vdla.compiler.abi import element_bytes
 from vdla.compiler.arith import Linear, bounds, linear, recombine, var_names
 from vdla.compiler.codegen.llvm.function_builder import FunctionBuilder, lane_numbers
-from vdla.compiler.codegen.llvm.lanes import VectorLanes, varies
+from vdla.compiler.codegen.llvm.lanes import AccessPattern, VectorLanes, access_pattern, varies
 from vdla.compiler.codegen.llvm.types import (
     Type,
     Value,
@@ -30,6 +30,7 @@ from vdla.compiler.codegen.llvm.types import (
     type_like,
 )
 from vdla.compiler.ir import reads_memory
+from vdla.compiler.ir.by_identity import Same
 
 
 def offset_of(fb: FunctionBuilder, name: str, indices: tuple[ir.Expr, ...]) -> Linear:
@@ -38,11 +39,30 @@ def offset_of(fb: FunctionBuilder, name: str, indices: tuple[ir.Expr, ...]) -> L
     Row and column indices that come from one fused loop are recombined, which makes the lanes of
     that loop contiguous.
     """
-    total, stride = Linear({}), Linear({}, 1)
-    for index, extent in zip(reversed(indices), reversed(fb.buffers[name].shape), strict=True):
-        total = total + _product(linear(index), stride)
-        stride = _product(stride, Linear({}, extent) if isinstance(extent, int) else linear(extent))
-    return recombine(total)
+    key: tuple[str | int, ...] = (name, *(id(index) for index in indices))
+    if key not in fb.kernel.offsets:
+        total, stride = Linear({}), Linear({}, 1)
+        for index, extent in zip(reversed(indices), reversed(fb.buffers[name].shape), strict=True):
+            total = total + _product(_form(fb, index), stride)
+            stride = _product(stride, Linear({}, extent) if isinstance(extent, int) else linear(extent))
+        fb.kernel.offsets[key] = indices, recombine(total)
+    return fb.kernel.offsets[key][1]
+
+
+def _form(fb: FunctionBuilder, index: ir.Expr) -> Linear:
+    """The linear form of an index, computed once."""
+    known = fb.kernel.forms.get(id(index))
+    if known is None:
+        known = fb.kernel.forms[id(index)] = index, linear(index)
+    return known[1]
+
+
+def pattern_of(fb: FunctionBuilder, offset: Linear, lanes: VectorLanes) -> AccessPattern:
+    """How an offset varies along the lanes, computed once."""
+    key = id(offset), lanes.var, lanes.count
+    if key not in fb.kernel.patterns:
+        fb.kernel.patterns[key] = offset, access_pattern(offset, lanes)
+    return fb.kernel.patterns[key][1]
 
 
 def _product(a: Linear, b: Linear) -> Linear:
@@ -134,13 +154,18 @@ def _depth(order: Mapping[str, int], term: ir.Expr) -> int:
 
 def element_pointer(fb: FunctionBuilder, name: str, offset: Linear, in_bounds: bool) -> Value:
     """The address of an element; `in_bounds` if the element is known to lie inside its buffer."""
-    pointer, kind = fb.bases[name].pointer, stored_type(fb.buffers[name].dtype, fb.target)
+    pointer = fb.bases[name].pointer
     in_bounds = in_bounds and offset.const >= 0 and _is_monotonic(fb, offset)
 
-    variable = emit_terms(fb, offset)
-    if variable is not None:
-        pointer = _advance(fb, pointer, variable, kind, in_bounds)
-    return _advance(fb, pointer, fb.index(offset.const), kind, in_bounds) if offset.const else pointer
+    def emit() -> Value:
+        kind, place, variable = stored_type(fb.buffers[name].dtype, fb.target), pointer, emit_terms(fb, offset)
+        if variable is not None:
+            place = _advance(fb, place, variable, kind, in_bounds)
+        return _advance(fb, place, fb.index(offset.const), kind, in_bounds) if offset.const else place
+
+    if not all(isinstance(term, ir.Var) for term in offset.terms):  # terms may read memory, which changes
+        return emit()
+    return fb.once(("element", name, pointer, Same(offset), in_bounds), emit)
 
 
 def _advance(fb: FunctionBuilder, pointer: Value, distance: Value, kind: Type, in_bounds: bool) -> Value:

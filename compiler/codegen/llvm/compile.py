@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from vdla.compiler import ir
@@ -113,6 +113,26 @@ class NativeObject:
         return f"<NativeObject {self.name} for {self.target.name}, {len(self.object)} bytes>"
 
 
+@dataclass(frozen=True, slots=True)
+class NativeModule:
+    """A function as a module of LLVM's assembly language, which LLVM has not seen.
+
+    To make one is work of Python; `compile` is LLVM's, and may run beside it in a thread.
+    """
+
+    signature: Signature
+    target: Target
+    llvm: str
+    footprint: HeapFootprint = _NO_FOOTPRINT
+
+    def compile(self, *, cached: bool = True) -> NativeObject:
+        """The object; `cached` takes it from the user's cache if the same module was compiled
+        before.
+        """
+        code = objects.object_code(self.llvm, self.target, cached=cached)
+        return NativeObject(self.signature, self.target, code, self.llvm, self.footprint)
+
+
 def compile_native(
     fn: ir.Function, target: str | Target = "host", *, contract: bool = True, cached: bool = True
 ) -> NativeObject:
@@ -126,6 +146,11 @@ def compile_native(
         SignatureError: the function cannot be called from C.
         PassError, CodegenError: the function cannot be lowered.
     """
+    return emit_native(fn, target, contract=contract).compile(cached=cached)
+
+
+def emit_native(fn: ir.Function, target: str | Target = "host", *, contract: bool = True) -> NativeModule:
+    """The module of a function; options and errors as of `compile_native`."""
     if not isinstance(fn, ir.Function):
         raise TargetError(f"compile_native: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
     if not isinstance(target, str | Target):
@@ -135,12 +160,12 @@ def compile_native(
         raise TargetError(f"compile_native: target must be a CPU, got {machine.name}")
     signature = signature_of(fn)
     lowered = lower(fn, machine)
-    built = compile_module(emit_module(lowered, machine, contract), signature, machine, cached=cached)
-    return replace(built, footprint=heap_footprint(lowered))
+    module = emit_module(lowered, machine, contract)
+    add_entry(module, signature, machine)
+    return NativeModule(signature, machine, str(module), heap_footprint(lowered))
 
 
 def compile_module(module: Any, signature: Signature, target: Target, *, cached: bool = True) -> NativeObject:  # noqa: ANN401
     """The object of a module that holds a kernel's body; adds the C entry to the module."""
     add_entry(module, signature, target)
-    text = str(module)
-    return NativeObject(signature, target, objects.object_code(text, target, cached=cached), text)
+    return NativeModule(signature, target, str(module)).compile(cached=cached)

@@ -18,9 +18,9 @@ from llvmlite import ir as llvm
 
 from vdla.compiler import ir
 from vdla.compiler.abi import element_bytes
-from vdla.compiler.arith import Range
+from vdla.compiler.arith import Linear, Range
 from vdla.compiler.codegen.llvm.arithmetic import Arithmetic
-from vdla.compiler.codegen.llvm.lanes import VectorLanes
+from vdla.compiler.codegen.llvm.lanes import AccessPattern, VectorLanes
 from vdla.compiler.codegen.llvm.objects import LlvmTarget
 from vdla.compiler.codegen.llvm.types import POINTER, Type, Value, index_type
 from vdla.compiler.target import Target, TargetError
@@ -52,7 +52,11 @@ class ProcessorRules(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KernelModule:
-    """The LLVM module of one lowered function."""
+    """The LLVM module of one lowered function.
+
+    `forms`, `offsets` and `patterns` have what is known of expressions, indices and offsets by
+    their identity, and these: statements share them.
+    """
 
     fn: ir.Function
     target: Target
@@ -60,6 +64,9 @@ class KernelModule:
     module: Value
     rules: ProcessorRules
     index_type: Type = field(init=False)
+    forms: dict[int, tuple[ir.Expr, Linear]] = field(init=False, default_factory=dict)
+    offsets: dict[tuple[str | int, ...], tuple[tuple[ir.Expr, ...], Linear]] = field(init=False, default_factory=dict)
+    patterns: dict[tuple[int, str, int], tuple[Linear, AccessPattern]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "index_type", index_type(self.target))
@@ -131,16 +138,21 @@ class FunctionBuilder:
 
     def once(self, key: object, emit: Callable[[], Value]) -> Value:
         """The value cached for `key`; emitted on the first request."""
-        if key not in self.cache:
-            self.cache[key] = emit()
-        return self.cache[key]
+        for known in self.cache.maps:
+            if key in known:
+                return known[key]
+        value = self.cache[key] = emit()
+        return value
 
     def once_per_statement(self, expr: ir.Expr, mask: Value | None, emit: Callable[[], Value]) -> Value:
         """The value of this very expression in the lanes of `mask`, emitted once per statement."""
         key = (id(expr), id(mask))
-        if key not in self.statement_cache:
-            self.statement_cache[key] = (emit(), expr, mask)  # a reference keeps the id valid
-        return self.statement_cache[key][0]
+        for known in self.statement_cache.maps:
+            if key in known:
+                return known[key][0]
+        value = emit()
+        self.statement_cache[key] = (value, expr, mask)  # a reference keeps the id valid
+        return value
 
     @contextmanager
     def scope(self) -> Iterator[None]:

@@ -66,21 +66,23 @@ def access_pattern(offset: Linear, lanes: VectorLanes) -> AccessPattern:
     static: dict[ir.Expr, int] = {}
     dynamic: dict[ir.Expr, int] = {}
     for term, factor in offset.terms.items():
-        names = var_names(term)
+        names = {term.name} if isinstance(term, ir.Var) else var_names(term)
         is_static = names == {lanes.var} and _is_static(term)
         group = uniform if lanes.var not in names else static if is_static else dynamic
         group[term] = factor
+    start, rest = Linear(uniform, offset.const), Linear(dynamic)
+    if all(isinstance(term, ir.Var) for term in static):  # of the lanes: most accesses
+        stride = sum(static.values())
+        return AccessPattern(start, tuple(lane * stride for lane in range(lanes.count)), rest)
     numbers = np.arange(lanes.count)
     steps = np.zeros(lanes.count, np.int64)
     for term, factor in static.items():
         steps = steps + factor * _evaluate(term, lanes.var, numbers)
-    return AccessPattern(Linear(uniform, offset.const), tuple(int(step) for step in steps), Linear(dynamic))
+    return AccessPattern(start, tuple(steps.tolist()), rest)
 
 
 def _evaluate(term: ir.Expr, var: str, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """A term of `var` alone, for each value of `var`."""
-    if isinstance(term, ir.Var):
-        return numbers
     function = index_function(term)
     assert function is not None
     return np.asarray(function({var: numbers}), np.int64)

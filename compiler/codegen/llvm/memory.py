@@ -15,10 +15,10 @@ from llvmlite import ir as llvm
 from vdla.compiler import ir
 from vdla.compiler.abi import element_bytes
 from vdla.compiler.arith import Linear
-from vdla.compiler.codegen.llvm.addresses import alignment, element_pointer, emit_terms, offset_of
+from vdla.compiler.codegen.llvm.addresses import alignment, element_pointer, emit_terms, offset_of, pattern_of
 from vdla.compiler.codegen.llvm.casts import from_memory, to_memory
 from vdla.compiler.codegen.llvm.function_builder import FunctionBuilder
-from vdla.compiler.codegen.llvm.lanes import AccessPattern, VectorLanes, access_pattern, is_inside
+from vdla.compiler.codegen.llvm.lanes import AccessPattern, VectorLanes, is_inside
 from vdla.compiler.codegen.llvm.numbers import Number
 from vdla.compiler.codegen.llvm.types import (
     I1,
@@ -115,7 +115,7 @@ class _Buffer:
         if lanes is None:
             return self.load_one(offset, self.kind)
         mask = None if inside else lanes.mask
-        pattern = access_pattern(offset, lanes)
+        pattern = pattern_of(fb, offset, lanes)
         if pattern.is_uniform:
             return self.load_uniform(pattern.start + pattern.steps[0], mask)
         if pattern.is_contiguous and mask is not None:
@@ -198,7 +198,7 @@ class _Buffer:
         offset = offset_of(self.fb, self.name, indices)
         if lanes is None:
             return self.store_one(offset, value)
-        value, pattern = broadcast(self.fb.builder, value, lanes.count), access_pattern(offset, lanes)
+        value, pattern = broadcast(self.fb.builder, value, lanes.count), pattern_of(self.fb, offset, lanes)
         if not pattern.is_contiguous and pattern.is_static and lanes.mask is None:
             return self.store_lane_by_lane(pattern, value)
         if not pattern.is_contiguous:

@@ -74,7 +74,7 @@ def emit_module(fn: ir.Function, target: Target, contract: bool) -> Any:  # noqa
     """
     module = llvm.Module(fn.name)
     module.triple = target.triple
-    fb = _start_body(KernelModule(fn, target, contract, module, CpuRules()))
+    fb = _start_body(KernelModule(fn=fn, target=target, contract=contract, module=module, rules=CpuRules()))
     emit(fb, legalise(fn.body, fn.buffers))
     fb.builder.ret(I32(0))
     return module

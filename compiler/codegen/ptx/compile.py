@@ -92,7 +92,7 @@ def add_kernel(module: Value, fn: ir.Function, kernel: GridKernel, target: Targe
     _check_local(kernel)
     symbol = f"{kernel.name}_kernel"
     function_of_thread = ir.Function(kernel.name, kernel.params, kernel.buffers, kernel.body, kernel.scalars)
-    code = KernelModule(function_of_thread, target, contract, module, GpuRules())
+    code = KernelModule(fn=function_of_thread, target=target, contract=contract, module=module, rules=GpuRules())
     fb = _start(code, kernel, symbol)
     _define_axes(fb, fn, kernel)
     dynamic = _define_shared(fb, kernel, symbol)

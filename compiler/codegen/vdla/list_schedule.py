@@ -10,9 +10,11 @@ are exact, and each unit runs the operations of one part in their order.
 
 from __future__ import annotations
 
+import pickle
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -54,25 +56,31 @@ class BufferSpace:
 
     def _best(self, entries: int, align: int, reserve: int, lowest: int) -> tuple[int, int]:
         """The earliest place, among those that begin or end where a segment does."""
-        best, last = (NEVER, 0), self.depth - reserve - entries
+        time, place, last = NEVER, 0, self.depth - reserve - entries
         for low, high, free in self._segments:
-            if free > best[0] or free == NEVER:
+            if free > time or free == NEVER:
                 continue
             for start in (-(-max(low, lowest) // align) * align, (high - entries) // align * align):
-                if lowest <= start <= last:
-                    time = self._free_from(start, start + entries, best[0])
-                    best = min(best, (time, start)) if time < NEVER else best
-        return best
+                end = start + entries
+                no_better = free == time and start >= place and start < high and low < end
+                if no_better or not lowest <= start <= last:
+                    continue
+                when = self._free_from(start, end, time)
+                if when < time or (when == time and start < place):
+                    time, place = when, start
+        return time, place
 
     def _free_from(self, start: int, end: int, limit: int) -> int:
         """The time from which [start, end) is free; NEVER if that is after the limit."""
-        time = 0
-        for low, _, free in self._segments[bisect_right(self._lows, start) - 1 :]:
+        time, segments = 0, self._segments
+        for number in range(bisect_right(self._lows, start) - 1, len(segments)):
+            low, _, free = segments[number]
             if low >= end:
                 break
             if free > limit:
                 return NEVER
-            time = max(time, free)
+            if free > time:
+                time = free
         return time
 
     def set(self, start: int, entries: int, time: int) -> None:
@@ -115,7 +123,15 @@ def list_schedule(config: Config, parts: Sequence[Part], ahead: bool = False) ->
 
     `ahead`: loads of weights and scales do not wait for other loads of their part.
     """
-    steps = steps_of(config, parts)
+    return _ordered(config, pickle.dumps(steps_of(config, parts)), ahead)
+
+
+@lru_cache(maxsize=32)
+def _ordered(config: Config, content: bytes, ahead: bool) -> Order | None:
+    """The order of pickled `Steps`, once for equal ones: networks repeat blocks whose programs
+    differ in immediates only.
+    """
+    steps: Steps = pickle.loads(content)
     return next((order for spare in (True, False) if (order := _Scheduler(config, steps, spare, ahead).run())), None)
 
 

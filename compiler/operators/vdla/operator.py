@@ -23,9 +23,8 @@ import numpy.typing as npt
 from vdla.compiler import ir
 from vdla.compiler.codegen.vdla import compile_function
 from vdla.compiler.operators.vdla.roles import CONSTANTS
-from vdla.compiler.operators.vdla.tile_candidates import Candidates
 from vdla.compiler.operators.vdla.tile_search import waits_for_memory
-from vdla.compiler.operators.vdla.tile_timeline import timeline
+from vdla.compiler.operators.vdla.tile_timeline import estimate
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
@@ -132,7 +131,7 @@ class Operator:
     @cached_property
     def estimated_cycles(self) -> float:
         """Estimated cycles of the program alone, by the coarse run of the tiling search."""
-        return float(timeline(self.config, self.timed, Candidates.of(self.tiling))[0])
+        return estimate(self.config, self.timed, self.tiling)
 
     @property
     def estimate_error(self) -> float:

@@ -10,7 +10,7 @@ from typing import TypeVar
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, estimated, fitting, fitting_candidates
 from vdla.compiler.operators.vdla.tile_search import ChosenTiling, quick_search, search, waits_for_memory
-from vdla.compiler.operators.vdla.tile_timeline import timeline
+from vdla.compiler.operators.vdla.tile_timeline import estimate
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, SIZES, Tiling, TilingProblem
 from vdla.hardware.config import Config
 from vdla.support.integers import is_int, to_python
@@ -104,11 +104,6 @@ def fits(config: Config, problem: TilingProblem, tiling: Tiling) -> bool:
 def fits_somehow(config: Config, problem: TilingProblem) -> bool:
     """Whether the smallest tile fits the buffers."""
     return any(True for _ in fitting_candidates(config, problem, 1))
-
-
-def estimate(config: Config, problem: TilingProblem, tiling: Tiling) -> float:
-    """An estimate of the cycles of the operator, within a few per cent of the simulator's."""
-    return float(timeline(config, problem, Candidates.of(tiling))[0])
 
 
 def ranking_estimate(config: Config, problem: TilingProblem, tiling: Tiling) -> float:

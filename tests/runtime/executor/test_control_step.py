@@ -14,7 +14,6 @@ from vdla.runtime.executor.errors import ArtifactError, ExecutorError
 from vdla.runtime.executor.model import Model
 from vdla.runtime.executor.plan import ControlStep, PlannedValue
 from vdla.runtime.network.build import build_artifact
-from vdla.support.background import Background
 from vdla.support.sealed_file import PREFIX_BYTES
 
 KIND, FLAG = TensorType("float32", (3,)), TensorType("bool", ())
@@ -47,8 +46,7 @@ def if_graph() -> Graph:
 
 
 def artifact_of(graph: Graph) -> Artifact:
-    with Background(0) as background:
-        return build_artifact(check_graph(graph), Target.named("host"), background)
+    return build_artifact(check_graph(graph), Target.named("host"))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
 from vdla.compiler.codegen.vdla.strip_pieces import strips_of
 from vdla.compiler.codegen.vdla.strips import StripRequest, cut
-from vdla.compiler.operators.vdla.tiling import estimate
+from vdla.compiler.operators.vdla.tile_timeline import estimate
 from vdla.compiler.templates import Operator, Tiling, conv2d, depthwise_conv2d, pool2d
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, Emit, Gemm, Load, MicroOp, Opcode, Store

@@ -16,8 +16,8 @@ from helpers.seeds import seeds
 from vdla.compiler.operators.vdla import tile_candidates, tile_rates
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, fitting_candidates
-from vdla.compiler.operators.vdla.tile_timeline import timeline
-from vdla.compiler.operators.vdla.tiling import best_choice, best_tiling, estimate, fits
+from vdla.compiler.operators.vdla.tile_timeline import estimate, timeline
+from vdla.compiler.operators.vdla.tiling import best_choice, best_tiling, fits
 from vdla.compiler.operators.vdla.tiling_problem import LOOPS, Tiling, TilingProblem
 from vdla.compiler.operators.workloads import workload
 from vdla.compiler.templates import depthwise_conv2d
