@@ -44,20 +44,6 @@ class ComputeSteps:
         """Some of the iterations."""
         return ComputeSteps(*(getattr(self, field.name)[some] for field in fields(self)))
 
-    def runs(self) -> Iterator[_Ints]:
-        """ComputeSteps that follow each other on one sum and start or end it at most at their ends,
-        `[runs, iterations]`: those that may run at once, in order.
-        """
-        order, opens = self._by_sum()
-        begins = np.flatnonzero(opens | self.starts[order] | np.r_[False, self.ends[order][:-1]])
-        lengths = np.diff(np.r_[begins, len(order)])
-        count = np.arange(len(begins))
-        turns = count - np.maximum.accumulate(np.where(opens[begins], count, 0))
-        for turn in range(int(turns.max()) + 1):
-            for length in np.unique(lengths[turns == turn]):
-                some = begins[(turns == turn) & (lengths == length)]
-                yield order[some[:, None] + np.arange(length)]
-
     def rounds(self, *, reads_sums: bool) -> Iterator[Any]:
         """ComputeSteps that may run at once, in order: none uses a sum that another one writes.
 
@@ -80,12 +66,24 @@ class ComputeSteps:
         return order, np.r_[True, acc[1:] != acc[:-1]]
 
 
+@dataclass(frozen=True, slots=True)
+class StepTable:
+    """Iterations as rows of acc, src, wgt, scl, out, starts and ends, less the indices at which an
+    instruction begins; `least` and `most` are those of the first four and of out, where sums end.
+    """
+
+    steps: ComputeSteps
+    rows: _Ints
+    least: _Ints
+    most: _Ints
+
+
 class KnownSteps:
     """ComputeSteps of instructions with the micro-ops of a buffer."""
 
     def __init__(self, uops: _Ints) -> None:
         self._uops = uops
-        self._known: dict[tuple[int, ...], tuple[ComputeSteps, list[_Ints]]] = {}
+        self._known: dict[tuple[int, ...], StepTable] = {}
 
     def forget(self) -> None:
         """Note that micro-ops have changed."""
@@ -93,18 +91,22 @@ class KnownSteps:
 
     def of(self, row: Mapping[str, int]) -> ComputeSteps:
         """The iterations of an instruction with these fields."""
-        return self._relative(row)[0].moved(row)
+        return self.table(row).steps.moved(row)
 
-    def runs(self, row: Mapping[str, int]) -> list[_Ints]:
-        """The runs of its iterations."""
-        return self._relative(row)[1]
-
-    def _relative(self, row: Mapping[str, int]) -> tuple[ComputeSteps, list[_Ints]]:
-        key = tuple(row[name] for name in _SHAPE)
+    def table(self, row: Mapping[str, int]) -> StepTable:
+        """The iterations of an instruction less where it begins."""
+        key = tuple([row[name] for name in _SHAPE])
         if key not in self._known:
-            made = _from_zero(self._uops, row)
-            self._known[key] = (made, list(made.runs()))
+            self._known[key] = _table(_from_zero(self._uops, row))
         return self._known[key]
+
+
+def _table(steps: ComputeSteps) -> StepTable:
+    rows = np.stack([getattr(steps, one.name) for one in fields(steps)], axis=1).astype(np.int64)
+    inside = rows[:, :5].copy()
+    inside[~steps.ends, 3:] = 0
+    limits = (inside.min(axis=0), inside.max(axis=0)) if len(rows) else (np.zeros(5, np.int64),) * 2
+    return StepTable(steps, rows, *limits)
 
 
 def _from_zero(uops: _Ints, row: Mapping[str, int]) -> ComputeSteps:

@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir, te
-from vdla.compiler.certificates.compute_steps import ComputeSteps, KnownSteps
+from vdla.compiler.certificates.compute_steps import ComputeSteps, KnownSteps, StepTable
+from vdla.compiler.certificates.elementwise import numbers, unknowns
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.extension_run import ExtensionRun
 from vdla.compiler.certificates.operations import binary, cast
-from vdla.compiler.certificates.pending import KeptEntries, PendingProducts
+from vdla.compiler.certificates.pending import VECTOR_OPS, PendingProducts, combine_sums
 from vdla.compiler.certificates.pending_results import PendingResults, write
 from vdla.compiler.certificates.symbols import (
     OPAQUE,
@@ -28,8 +29,6 @@ from vdla.compiler.certificates.symbols import (
     Symbols,
     chosen,
     gathered,
-    numbers,
-    unknowns,
 )
 from vdla.compiler.extensions import base
 from vdla.hardware.config import Buffer
@@ -41,6 +40,8 @@ from vdla.hardware.program.tensor import CONSTANT_BITS, UOP
 _Row = Mapping[str, int]
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
+_BEGINS = ("acc", "src", "wgt", "scl", "out")
+_ANY = 1 << 62  # the depth of a buffer that an instruction does not read
 
 
 class SymbolicRun:
@@ -60,13 +61,13 @@ class SymbolicRun:
         lanes = config.batch * config.block_out
         inp = _earlier("inp", (config.inp_depth, config.batch, config.block_in), config.inp_dtype)
         wgt = _earlier("wgt", (config.wgt_depth, config.block_out, config.block_in), config.wgt_dtype)
-        self.inp, self.wgt = KeptEntries(inp), KeptEntries(wgt)
         self.scl = _earlier("scl", (config.scl_depth, config.block_out), "int64")
         self.acc = _earlier("acc", (config.acc_depth, lanes), "int32")
         out = _earlier("out", (config.out_depth, lanes), config.out_dtype)
         self.results = PendingResults(out, config.out_dtype, config.batch, self.dram)
         self.raw = _earlier("raw", (config.out_slots, lanes), "int32")
-        self.products = PendingProducts(config, self.inp, self.wgt, self.acc)
+        self.products = PendingProducts(config, inp, wgt, self.acc)
+        self.inp, self.wgt = self.products.inputs, self.products.weights
         self.extensions = ExtensionRun(config, self.products, self.acc)
         self.is_raw = np.zeros(config.out_depth, np.bool_)
         self.uops = np.zeros((config.uop_depth, 5), np.int64)
@@ -170,25 +171,52 @@ class SymbolicRun:
     # --- compute
 
     def _gemm(self, row: _Row) -> None:
-        """Runs of iterations of one sum at once, as long as none of them ends in between."""
-        steps = self.steps.of(row)
-        for runs in self.steps.runs(row):
-            firsts, lasts = runs[:, 0], runs[:, -1]
-            acc, starts = steps.acc[firsts], steps.starts[firsts]
-            if starts.any():
-                self.products.start(acc[starts])
-            self.products.add(acc, steps.src[runs], steps.wgt[runs])
-            if steps.ends[lasts].any():
-                self.products.flush()
-                self._emit_ends(row, steps, lasts, gathered(self.acc, acc))
+        table = self.steps.table(row)
+        bases = self._bases(row, table, len(self.inp.now), len(self.wgt.now))
+        self._emit_sums(row, *self.products.multiply(table.rows, bases))
+
+    def _bases(self, row: _Row, table: StepTable, inputs: int, weights: int) -> _Ints:
+        """Where an instruction begins; IndexError where its iterations leave their buffers."""
+        bases = np.array([row[name] for name in _BEGINS])
+        depths = (len(self.acc), inputs, weights, len(self.scl), self.config.out_depth)
+        if (bases + table.least < 0).any() or (bases + table.most >= depths).any():
+            raise IndexError("iterations must stay in their buffers")
+        return bases
+
+    def _emit_sums(self, row: _Row, sums: Symbols, ended: _Ints) -> None:
+        if len(ended):
+            self._emit(row, sums, ended[:, 0], ended[:, 1])
 
     def _vectors(self, row: _Row) -> None:
+        if self._is_compiled_vector(row):
+            return
         self.products.flush()
         steps = self.steps.of(row)
         for some in steps.rounds(reads_sums=row["source"] == Source.ACC):
             sums = self._vector(row, steps.acc[some], steps.src[some], steps.wgt[some], steps.starts[some])
             self.acc[steps.acc[some]] = sums
             self._emit_ends(row, steps, np.arange(len(steps.acc))[some], sums)
+
+    def _is_compiled_vector(self, row: _Row) -> bool:
+        """Run a VECTOR in compiled code; False, and nothing has changed, if that does not cover it."""
+        op, operand, by_inp = VectorOp(row["op"]), Operand(row["operand"]), row["source"] == Source.INP
+        x = self.inp.now.reshape(-1, self.acc.shape[1]) if by_inp else self.acc
+        weights = self.wgt.now.reshape(-1, self.config.block_out)
+        table = self.steps.table(row)
+        reads_x = operand == Operand.SRC or op is VectorOp.MAC
+        depths = (len(x) if reads_x else _ANY, len(weights) if operand == Operand.WGT else _ANY)
+        bases = self._bases(row, table, *depths)
+        made: tuple[Symbols, _Ints] | None = None
+        if op is VectorOp.MAC and by_inp and operand == Operand.WGT:
+            made = self.products.multiply_lanes(table.rows, bases)
+        elif op in VECTOR_OPS:
+            self.products.flush()
+            second = numbers(row["imm"]).reshape(1, 1) if operand == Operand.IMM else weights
+            types = (self.config.inp_dtype if by_inp else "int32", self.config.wgt_dtype)
+            made = combine_sums(VECTOR_OPS[op], table.rows, bases, (x, second), types, self.acc, operand != Operand.SRC)
+        if made is not None:
+            self._emit_sums(row, *made)
+        return made is not None
 
     def _extension(self, row: _Row, columns: list[int]) -> None:
         self.products.flush()
@@ -239,7 +267,8 @@ class SymbolicRun:
         """Emit sums; those that are requantised wait for others."""
         if row["emit"] != Emit.RAW:
             bounds = (row["zero_point"], row["clip_lo"], row["clip_hi"])
-            self.results.emit(bounds, sums, gathered(self.scl, scl), out)
+            entries, scale = np.unique(scl, return_inverse=True)
+            self.results.emit(bounds, sums, gathered(self.scl, entries), scale, out)
             self.is_raw[out] = False
             return
         share = 32 // self.config.out_bits

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from vdla.compiler.certificates.elementwise import numbers, unknowns
 from vdla.compiler.certificates.graph_run import run_graph
 from vdla.compiler.certificates.program_run import SymbolicRun
-from vdla.compiler.certificates.symbols import CertificateError, Symbols, numbers, unknowns
+from vdla.compiler.certificates.symbols import CertificateError, Symbols
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import RegionExpression
 from vdla.hardware.program import Program, ProgramTensor
