@@ -18,7 +18,7 @@ from vdla.compiler.certificates.operations import binary
 from vdla.compiler.certificates.symbol_kernels import OPS
 from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, Symbols, key, type_bounds
 from vdla.hardware.config import Config
-from vdla.hardware.isa import VectorOp
+from vdla.hardware.isa import Operand, VectorOp
 
 _Ints = npt.NDArray[np.int64]
 
@@ -93,31 +93,29 @@ class PendingProducts:
         )
         self._large = np.zeros((2, lanes), SYMBOL)
 
-    def multiply(self, steps: _Ints, bases: _Ints) -> tuple[Symbols, _Ints]:
-        """The iterations of a GEMM; the sums that end, and their entries of scl and out."""
-        return self._run(sum_kernels.gemm, steps, bases, (self._batch, *self.inputs.arrays, *self.weights.arrays))
+    def multiply(self, steps: _Ints, queue: _Ints) -> tuple[Symbols, _Ints]:
+        """The iterations of GEMMs, as rows of `KnownSteps.queue`; the sums that end, and their
+        entries of scl and out.
+        """
+        return self._run(sum_kernels.gemm, steps, queue, (self._batch, *self.inputs.arrays, *self.weights.arrays))
 
-    def multiply_lanes(self, steps: _Ints, bases: _Ints) -> tuple[Symbols, _Ints] | None:
+    def multiply_lanes(self, steps: _Ints, queue: _Ints) -> tuple[Symbols, _Ints] | None:
         """The iterations of a multiply-accumulate of lanes, as `multiply`; None where weights are
         unknown.
         """
-        x, w = self.inputs, self.weights
+        x, w, ((begin, end, _, _, first, *_),) = self.inputs, self.weights, queue.tolist()
         vectors = w.now[0].size // w.now.shape[1]  # of an entry
-        if (w.kinds[(steps[:, 2] + bases[2]) // vectors] != sum_kernels.NUMBERS).any():
+        if (w.kinds[(steps[begin:end, 2] + first) // vectors] != sum_kernels.NUMBERS).any():
             return None
-        return self._run(sum_kernels.multiply_lanes, steps, bases, (x.digits, x.bounds, x.norms, w.numbers, w.norms))
+        return self._run(sum_kernels.multiply_lanes, steps, queue, (x.digits, x.bounds, x.norms, w.numbers, w.norms))
 
-    def _run(self, kernel: Any, steps: _Ints, bases: _Ints, factors: tuple[Any, ...]) -> tuple[Symbols, _Ints]:  # noqa: ANN401
-        ends = np.count_nonzero(steps[:, 6])
+    def _run(self, kernel: Any, steps: _Ints, queue: _Ints, factors: tuple[Any, ...]) -> tuple[Symbols, _Ints]:  # noqa: ANN401
+        ends = sum(int(np.count_nonzero(steps[row[0] : row[1], 6])) for row in queue[-1:])
         ended, sums = np.empty((ends, 2), np.int64), np.empty((ends, self.acc.shape[1]), SYMBOL)
-        at, count, resumed = 0, 0, False
-        while at >= 0:
-            at, count = kernel(
-                at, resumed, steps, bases, *factors, self.acc, *self._terms, self._large, ended, sums, count
-            )
-            if at >= 0:
-                self._add_large(int(steps[at, 0] + bases[0]))
-                resumed = True
+        stop = np.array([0, -1, 0])
+        state = (*factors, self.acc, *self._terms, self._large, ended, sums)
+        while not kernel(stop, steps, queue, *state):
+            self._add_large(int(steps[stop[1], 0] + queue[stop[0], 2]))
         return sums, ended
 
     def flush(self) -> None:
@@ -141,31 +139,32 @@ class PendingProducts:
 
 VECTOR_OPS = {
     VectorOp.MOV: sum_kernels.MOV,
+    VectorOp.MAC: sum_kernels.MAC,
     **{VectorOp[name.upper()]: OPS.index(name) for name in ("add", "sub", "mul", "min", "max")},
 }
 """The operations of VECTOR that `combine_sums` covers, by their codes in it."""
 
 
 def combine_sums(
-    op: int,
+    op: VectorOp,
+    operand: Operand,
     steps: _Ints,
-    bases: _Ints,
-    operands: tuple[Symbols, Symbols],
+    queue: _Ints,
+    entries: tuple[Symbols, Symbols],
     types: tuple[str, str],
     acc: Symbols,
-    second: bool,  # noqa: FBT001  which operand is read
 ) -> tuple[Symbols, _Ints] | None:
-    """The iterations of a VECTOR on sums without products that wait; the sums that end, and their
-    entries of scl and out. None, and nothing has changed, where one is not covered.
+    """The iterations of a VECTOR on entries of both operands, with sums without products that wait;
+    the sums that end, and their entries of scl and out. None, and nothing has changed, where one is
+    not covered.
     """
     before = acc.copy()
-    ends = np.count_nonzero(steps[:, 6])
+    ends = np.count_nonzero(steps[queue[0, 0] : queue[0, 1], 6])
     ended, sums = np.empty((ends, 2), np.int64), np.empty((ends, acc.shape[1]), SYMBOL)
-    x, b = (np.require(operand, requirements=["C", "W"]) for operand in operands)
-    ranges = [np.array(type_bounds(dtype)) for dtype in types]
+    x, b = (np.require(one, requirements=["C", "W"]) for one in entries)
+    ranges = np.array([type_bounds(dtype) for dtype in types])
     wraps = np.array([started(key("wrap", dtype)) for dtype in (*types, "int32")], np.uint64)
-    at, _ = sum_kernels.vector(steps, bases, op, x, ranges[0], b, ranges[1], wraps, second, acc, ended, sums)
-    if at < 0:
+    if sum_kernels.vector(steps, queue, VECTOR_OPS[op], int(operand), x, b, ranges, wraps, acc, ended, sums) < 0:
         return sums, ended
     acc[...] = before
     return None

@@ -19,6 +19,7 @@ from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, Symbols, gathered
 from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
 
 _Ints = npt.NDArray[np.int64]
+_Bools = npt.NDArray[np.bool_]
 _Bounds = tuple[int, int, int]
 _MOST_WAITING = 1 << 16  # sums, which bounds the memory of their requantisation
 
@@ -30,6 +31,7 @@ class PendingResults:
         self._now, self._dtype, self._batch, self._dram = entries, dtype, batch, dram
         self._place = np.full(len(entries), -1)  # among the sums that wait
         self._waiting: dict[_Bounds, list[tuple[_Ints, Symbols, _Ints]]] = {}
+        self._stored: dict[str, _Bools] = {}  # where results wait that are stored
         self._scales: list[Symbols] = []
         self._scale_count = 0
         self._stores: list[tuple[str, _Ints, _Ints]] = []
@@ -64,12 +66,15 @@ class PendingResults:
             write(self._dram[tensor], places, self.entries()[entries])
             return
         self._stores.append((tensor, places, waiting))
+        if tensor not in self._stored:
+            self._stored[tensor] = np.zeros(len(self._dram[tensor]), np.bool_)
+        self._stored[tensor][places] = True
         if self._count * self._now.shape[1] >= _MOST_WAITING:
             self.flush()
 
-    def before_read(self, tensor: str) -> None:
-        """Make a tensor hold what is stored in it."""
-        if any(name == tensor for name, _, _ in self._stores):
+    def before_read(self, tensor: str, places: _Ints) -> None:
+        """Make places of a tensor hold what is stored there."""
+        if tensor in self._stored and self._stored[tensor].take(places, mode="clip").any():
             self.flush()
 
     def flush(self) -> None:
@@ -88,6 +93,7 @@ class PendingResults:
         self._now.view(OPAQUE)[emitted] = results.view(OPAQUE)[self._place[emitted]]
         for tensor, where, waiting in self._stores:
             write(self._dram[tensor], where, gathered(results, waiting))
+            self._stored[tensor][where] = False
         self._place[...] = -1
         self._waiting.clear()
         self._scales.clear()

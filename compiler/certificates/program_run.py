@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir, te
-from vdla.compiler.certificates.compute_steps import ComputeSteps, KnownSteps, StepTable
+from vdla.compiler.certificates.compute_steps import ComputeSteps, KnownSteps
 from vdla.compiler.certificates.elementwise import numbers, unknowns
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.extension_run import ExtensionRun
@@ -40,7 +40,7 @@ from vdla.hardware.program.tensor import CONSTANT_BITS, UOP
 _Row = Mapping[str, int]
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
-_BEGINS = ("acc", "src", "wgt", "scl", "out")
+_OPCODE, _EMIT = COL["opcode"], COL["emit"]
 _ANY = 1 << 62  # the depth of a buffer that an instruction does not read
 
 
@@ -69,21 +69,29 @@ class SymbolicRun:
         self.products = PendingProducts(config, inp, wgt, self.acc)
         self.inp, self.wgt = self.products.inputs, self.products.weights
         self.extensions = ExtensionRun(config, self.products, self.acc)
+        self.index = 0
+        self._depths = (config.acc_depth, config.inp_depth, config.wgt_depth, config.scl_depth, config.out_depth)
         self.is_raw = np.zeros(config.out_depth, np.bool_)
         self.uops = np.zeros((config.uop_depth, 5), np.int64)
         self.steps = KnownSteps(self.uops)
 
     def run(self) -> Mapping[str, Symbols]:
         """Run all instructions; the outputs by name, in their packed shapes."""
+        waiting: list[list[int]] = []
         for index, columns in enumerate(self.program.columns.tolist()):
-            row = {name: columns[place] for name, place in COL.items()}
+            self.index = index
             try:
+                if columns[_OPCODE] == Opcode.GEMM and columns[_EMIT] == Emit.NONE:
+                    waiting.append(columns)
+                    continue
+                self._multiply(waiting)
+                row = dict(zip(COL, columns, strict=False))
                 self._execute(row, columns, int(self.program.tensor_of[index]))
             except CertificateError as error:
-                raise CertificateError(f"{error}, in instruction {index}") from None
+                raise CertificateError(f"{error}, in instruction {self.index}") from None
             except (IndexError, ValueError):  # of NumPy; nothing else is out of its range
                 rule = "program must stay in its buffers and tensors, as vdla verify shows"
-                raise CertificateError(f"certify: {rule}, got instruction {index} that does not") from None
+                raise CertificateError(f"certify: {rule}, got instruction {self.index} that does not") from None
         self.results.flush()
         outputs = (tensor for tensor in self.program.tensors if tensor.role == "output")
         return {tensor.name: self.dram[tensor.name].reshape(tensor.shape) for tensor in outputs}
@@ -95,9 +103,9 @@ class SymbolicRun:
             case Opcode.STORE:
                 self._store(row, self.program.tensors[tensor])
             case Opcode.GEMM:
-                self._gemm(row)
+                self._gemm(row, columns)
             case Opcode.VECTOR:
-                self._vectors(row)
+                self._vectors(row, columns)
             case opcode if opcode == EXTENSION:
                 self._extension(row, columns)
         if row["emit"] == StagedEmit.STAGE and row["opcode"] not in (Opcode.LOAD, Opcode.STORE, Opcode.SYNC):
@@ -116,11 +124,12 @@ class SymbolicRun:
         target = {Buffer.INP: self.inp.now, Buffer.WGT: self.wgt.now, Buffer.SCL: self.scl, Buffer.ACC: self.acc}[
             buffer
         ]
-        padding = numbers(row["pad_value"]).view(OPAQUE)
+        padding = _number(row["pad_value"]).view(OPAQUE)
         grid = np.broadcast_to(padding, (z, rows, columns, *target.shape[1:])).copy()
         if tensor is not None and y * x:
-            self.results.before_read(tensor.name)
-            elements = gathered(self.dram[tensor.name], self._places(row, tensor, target[0].size, row["widen"]))
+            places = self._places(row, tensor, target[0].size, row["widen"])
+            self.results.before_read(tensor.name, places)
+            elements = gathered(self.dram[tensor.name], places)
             inner = grid[:, row["y_before"] : row["y_before"] + y, row["x_before"] : row["x_before"] + x]
             inner[...] = elements.view(OPAQUE).reshape(inner.shape)
         entries = grid.reshape(count, *target.shape[1:]).view(SYMBOL)
@@ -170,25 +179,30 @@ class SymbolicRun:
 
     # --- compute
 
-    def _gemm(self, row: _Row) -> None:
-        table = self.steps.table(row)
-        bases = self._bases(row, table, len(self.inp.now), len(self.wgt.now))
-        self._emit_sums(row, *self.products.multiply(table.rows, bases))
+    def _multiply(self, waiting: list[list[int]]) -> None:
+        """The GEMMs that wait, which emit nothing, one after the other."""
+        index = self.index
+        queue = []
+        for place, columns in enumerate(waiting):
+            self.index = index - len(waiting) + place
+            queue.append(self.steps.queued(columns, self._depths))
+        self.index = index
+        if queue:
+            self.products.multiply(self.steps.table, np.array(queue))
+        waiting.clear()
 
-    def _bases(self, row: _Row, table: StepTable, inputs: int, weights: int) -> _Ints:
-        """Where an instruction begins; IndexError where its iterations leave their buffers."""
-        bases = np.array([row[name] for name in _BEGINS])
-        depths = (len(self.acc), inputs, weights, len(self.scl), self.config.out_depth)
-        if (bases + table.least < 0).any() or (bases + table.most >= depths).any():
-            raise IndexError("iterations must stay in their buffers")
-        return bases
+    def _gemm(self, row: _Row, columns: list[int]) -> None:
+        queue = np.array([self.steps.queued(columns, self._depths)])
+        self._emit_sums(row, *self.products.multiply(self.steps.table, queue))
 
     def _emit_sums(self, row: _Row, sums: Symbols, ended: _Ints) -> None:
         if len(ended):
             self._emit(row, sums, ended[:, 0], ended[:, 1])
 
-    def _vectors(self, row: _Row) -> None:
-        if self._is_compiled_vector(row):
+    def _vectors(self, row: _Row, columns: list[int]) -> None:
+        made = self._compiled_vector(row, columns)
+        if made is not None:
+            self._emit_sums(row, *made)
             return
         self.products.flush()
         steps = self.steps.of(row)
@@ -197,26 +211,24 @@ class SymbolicRun:
             self.acc[steps.acc[some]] = sums
             self._emit_ends(row, steps, np.arange(len(steps.acc))[some], sums)
 
-    def _is_compiled_vector(self, row: _Row) -> bool:
-        """Run a VECTOR in compiled code; False, and nothing has changed, if that does not cover it."""
+    def _compiled_vector(self, row: _Row, columns: list[int]) -> tuple[Symbols, _Ints] | None:
+        """The sums that end in a VECTOR; None, and nothing has changed, if no loop covers it."""
         op, operand, by_inp = VectorOp(row["op"]), Operand(row["operand"]), row["source"] == Source.INP
         x = self.inp.now.reshape(-1, self.acc.shape[1]) if by_inp else self.acc
-        weights = self.wgt.now.reshape(-1, self.config.block_out)
-        table = self.steps.table(row)
+        second = self.wgt.now.reshape(-1, self.config.block_out)
         reads_x = operand == Operand.SRC or op is VectorOp.MAC
-        depths = (len(x) if reads_x else _ANY, len(weights) if operand == Operand.WGT else _ANY)
-        bases = self._bases(row, table, *depths)
+        depths = (len(x) if reads_x else _ANY, len(second) if operand == Operand.WGT else _ANY)
+        queue = np.array([self.steps.queued(columns, (self._depths[0], *depths, *self._depths[3:]))])
         made: tuple[Symbols, _Ints] | None = None
         if op is VectorOp.MAC and by_inp and operand == Operand.WGT:
-            made = self.products.multiply_lanes(table.rows, bases)
-        elif op in VECTOR_OPS:
+            made = self.products.multiply_lanes(self.steps.table, queue)
+        if made is None and op in VECTOR_OPS:
             self.products.flush()
-            second = numbers(row["imm"]).reshape(1, 1) if operand == Operand.IMM else weights
             types = (self.config.inp_dtype if by_inp else "int32", self.config.wgt_dtype)
-            made = combine_sums(VECTOR_OPS[op], table.rows, bases, (x, second), types, self.acc, operand != Operand.SRC)
-        if made is not None:
-            self._emit_sums(row, *made)
-        return made is not None
+            if operand == Operand.IMM:
+                second, types, queue[0, 4] = _number(row["imm"]).reshape(1, 1), (types[0], "int32"), 0
+            made = combine_sums(op, operand, self.steps.table, queue, (x, second), types, self.acc)
+        return made
 
     def _extension(self, row: _Row, columns: list[int]) -> None:
         self.products.flush()
@@ -276,6 +288,11 @@ class SymbolicRun:
         for part in range(share):
             self.is_raw[out * share + part] = True
             self.results.overwrite(out * share + part)
+
+
+@lru_cache(maxsize=1024)
+def _number(value: int) -> Symbols:
+    return numbers(value)
 
 
 def _until_ends(steps: ComputeSteps) -> Iterator[slice]:

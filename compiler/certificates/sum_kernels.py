@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compute instructions of a machine on symbols, in compiled code, one iteration after the other.
+"""The compute instructions of a machine on symbols in compiled code, one iteration after another.
 
 Sums have two parts: a symbol, and terms that wait to be added to it. Terms with weights that are
 numbers are floats, as in `product_kernels`: the digits of sums, and their bounds.
@@ -21,14 +21,11 @@ _PLAIN, _POLYNOMIAL, _HALVES, _CLIPPED = (int(SymbolForm[n]) for n in ("PLAIN", 
 _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
 _DIGIT, _LOW = np.uint64(31), np.uint64((1 << 31) - 1)
 _MOST_LOAD = float(1 << 22)  # magnitudes of weights of a sum whose digits are exact
-_ADD = sk.OPS.index("add")
+_ADD, _MUL = sk.OPS.index("add"), sk.OPS.index("mul")
 NUMBERS, ALIKE, DIFFERENT = 1, 2, 3
 """What is known of the weights of an entry: numbers, unknown with equal bounds, others."""
-COVERED, SUM_IS_LARGE, NOT_COVERED = 0, 1, 2
-"""How a loop ends."""
 
 Array = Any
-Buffers = Any  # the arrays of `SumBuffers`, in the order of its fields
 
 
 @helper
@@ -237,33 +234,40 @@ def _add_products(
 
 @entry_point
 def gemm(
-    begin: Int, resumed: bool, steps: Array, bases: Array, batch: Int,
+    stop: Array, steps: Array, queue: Array, batch: Int,
     x_digits: Array, x_bounds: Array, x_alike: Array, x_norms: Array,
     w_numbers: Array, w_sums: Array, w_values: Array, w_bounds: Array, w_kinds: Array, w_norms: Array,
     acc: Array, digits: Array, values: Array, bounds: Array, loads: Array, large: Array,
-    ended: Array, sums: Array, count: Int,
-) -> tuple[int, int]:  # fmt: skip
-    """The iterations of a GEMM from `begin` on; the one whose sum is not covered, and how many sums
-    ended by then. An iteration is `resumed` behind its products.
+    ended: Array, sums: Array,
+) -> bool:  # fmt: skip
+    """The iterations of GEMMs, of each row of `queue` from the first to the last of `steps`.
 
-    `steps` are acc, src, wgt, scl, out, starts and ends, to which the first five of `bases` are
-    added. Sums that end are appended to `sums`, with their scl and out in `ended`.
+    False at a sum that is not covered. `stop` says where: the row, the iteration, and the sums that
+    ended so far; from there it goes on, behind the sum, at the next call.
+
+    `steps` are acc, src, wgt, scl, out, starts and ends, to the first five of which the others of a
+    row are added. Sums that end are appended to `sums`, with their scl and out in `ended`.
     """
-    for s in range(begin, len(steps)):
-        at = steps[s, 0] + bases[0]
-        if not (resumed and s == begin):
-            if steps[s, 5]:
-                _clear(at, digits, values, bounds, loads)
-                _start(at, acc)
-            _add_products(
-                at, steps[s, 1] + bases[1], steps[s, 2] + bases[2], batch, x_digits, x_bounds, x_alike, x_norms,
-                w_numbers, w_sums, w_values, w_bounds, w_kinds, w_norms, digits, values, bounds, loads,
-            )  # fmt: skip
-        if steps[s, 6]:
-            if not _settle(at, acc, digits, values, bounds, loads, large):
-                return s, count
-            count = _end(at, steps[s, 3] + bases[3], steps[s, 4] + bases[4], acc, ended, sums, count)
-    return -1, count
+    resumed = stop[1] >= 0
+    for q in range(stop[0], len(queue)):
+        begin = stop[1] if resumed else queue[q, 0]
+        for s in range(begin, queue[q, 1]):
+            at = steps[s, 0] + queue[q, 2]
+            if not resumed:
+                if steps[s, 5]:
+                    _clear(at, digits, values, bounds, loads)
+                    _start(at, acc)
+                _add_products(
+                    at, steps[s, 1] + queue[q, 3], steps[s, 2] + queue[q, 4], batch, x_digits, x_bounds, x_alike,
+                    x_norms, w_numbers, w_sums, w_values, w_bounds, w_kinds, w_norms, digits, values, bounds, loads,
+                )  # fmt: skip
+            resumed = False
+            if steps[s, 6]:
+                if not _settle(at, acc, digits, values, bounds, loads, large):
+                    stop[0], stop[1] = q, s
+                    return False
+                stop[2] = _end(at, steps[s, 3] + queue[q, 5], steps[s, 4] + queue[q, 6], acc, ended, sums, stop[2])
+    return True
 
 
 @helper
@@ -302,31 +306,35 @@ def _add_lanes(
 
 @entry_point
 def multiply_lanes(
-    begin: Int, resumed: bool, steps: Array, bases: Array,
+    stop: Array, steps: Array, queue: Array,
     x_digits: Array, x_bounds: Array, x_norms: Array, w_numbers: Array, w_norms: Array,
     acc: Array, digits: Array, values: Array, bounds: Array, loads: Array, large: Array,
-    ended: Array, sums: Array, count: Int,
-) -> tuple[int, int]:  # fmt: skip
-    """The iterations of a multiply-accumulate of lanes with weights that are numbers, as `gemm`."""
-    outputs, inputs = w_numbers.shape[2], w_numbers.shape[1]
-    for s in range(begin, len(steps)):
-        at, src, wgt = steps[s, 0] + bases[0], steps[s, 1] + bases[1], steps[s, 2] + bases[2]
-        if not (resumed and s == begin):
-            if steps[s, 5]:
-                _clear(at, digits, values, bounds, loads)
-                _start(at, acc)
-            norm = w_norms[wgt * outputs // (inputs * outputs)]
-            if loads[at, 0] + norm > _MOST_LOAD:
-                _fold(at, digits, values, loads)
-            _add_lanes(at, src, wgt, x_digits, x_bounds, w_numbers, digits, bounds)
-            loads[at, 0] += norm
-            loads[at, 1] += norm * x_norms[src * digits.shape[2] // x_digits.shape[2]]
-            loads[at, 2] = 1.0
-        if steps[s, 6]:
-            if not _settle(at, acc, digits, values, bounds, loads, large):
-                return s, count
-            count = _end(at, steps[s, 3] + bases[3], steps[s, 4] + bases[4], acc, ended, sums, count)
-    return -1, count
+    ended: Array, sums: Array,
+) -> bool:  # fmt: skip
+    """The iterations of multiply-accumulates of lanes with weights that are numbers, as `gemm`."""
+    resumed, vectors = stop[1] >= 0, w_numbers.shape[1]
+    for q in range(stop[0], len(queue)):
+        begin = stop[1] if resumed else queue[q, 0]
+        for s in range(begin, queue[q, 1]):
+            at, src, wgt = steps[s, 0] + queue[q, 2], steps[s, 1] + queue[q, 3], steps[s, 2] + queue[q, 4]
+            if not resumed:
+                if steps[s, 5]:
+                    _clear(at, digits, values, bounds, loads)
+                    _start(at, acc)
+                norm = w_norms[wgt // vectors]
+                if loads[at, 0] + norm > _MOST_LOAD:
+                    _fold(at, digits, values, loads)
+                _add_lanes(at, src, wgt, x_digits, x_bounds, w_numbers, digits, bounds)
+                loads[at, 0] += norm
+                loads[at, 1] += norm * x_norms[src * digits.shape[2] // x_digits.shape[2]]
+                loads[at, 2] = 1.0
+            resumed = False
+            if steps[s, 6]:
+                if not _settle(at, acc, digits, values, bounds, loads, large):
+                    stop[0], stop[1] = q, s
+                    return False
+                stop[2] = _end(at, steps[s, 3] + queue[q, 5], steps[s, 4] + queue[q, 6], acc, ended, sums, stop[2])
+    return True
 
 
 @helper
@@ -339,30 +347,34 @@ def _operand(one: Any, least: Int, most: Int, wrap: Int) -> Any:  # noqa: ANN401
 
 @entry_point
 def vector(
-    steps: Array, bases: Array, op: Int, x: Array, x_type: Array, b: Array, b_type: Array, wraps: Array,
-    second: bool, acc: Array, ended: Array, sums: Array,
-) -> tuple[int, int]:  # fmt: skip
-    """The iterations of a VECTOR whose operand is entries `x`, or entries `b` of lanes if `second`;
-    the first one that is not covered or -1, and how many sums ended.
+    steps: Array, queue: Array, op: Int, operand: Int, x: Array, b: Array, ranges: Array, wraps: Array, acc: Array,
+    ended: Array, sums: Array,
+) -> int:  # fmt: skip
+    """The iterations of a VECTOR on entries `x`, whose second operand is x if `operand` is 0, else
+    entries `b` of lanes; the first one that is not covered, or -1. `queue` is one row as of `gemm`.
     """
     count, lanes = 0, acc.shape[1]
-    for s in range(len(steps)):
-        at = steps[s, 0] + bases[0]
+    _, end, acc_at, src_at, wgt_at, scl_at, out_at = queue[0]
+    for s in range(queue[0, 0], end):
+        at, src = steps[s, 0] + acc_at, steps[s, 1] + src_at
         for k in range(lanes):
-            if second:
-                y = _operand(b[steps[s, 2] + bases[2], k % b.shape[1]], b_type[0], b_type[1], wraps[1])
-            else:
-                y = _operand(x[steps[s, 1] + bases[1], k], x_type[0], x_type[1], wraps[0])
+            y = (np.uint64(0), 0, 0, 0, np.float32(0), True)
+            if operand == 0 or op == MAC:
+                y = _operand(x[src, k], ranges[0, 0], ranges[0, 1], wraps[0])
+            z = y
+            if operand != 0:
+                z = _operand(b[steps[s, 2] + wgt_at, k % b.shape[1]], ranges[1, 0], ranges[1, 1], wraps[1])
+            if op == MAC:
+                z = sk.binary(_MUL, y, z, _LEAST, _MOST, 32, wraps[2])
+            covered = z[5]
             if not (steps[s, 5] or op == MOV):
                 old = acc[at, k]
-                y = sk.binary(
-                    op, (old.value, old.low, old.high, np.int64(old.form), old.norm, True), y, _LEAST, _MOST, 32,
-                    wraps[2],
-                )  # fmt: skip
-            if not y[5]:
-                return s, count
+                other = (old.value, old.low, old.high, np.int64(old.form), old.norm, True)
+                z = sk.binary(_ADD if op == MAC else op, other, z, _LEAST, _MOST, 32, wraps[2])
+            if not (covered and z[5]):
+                return s
             target = acc[at, k]
-            target.value, target.low, target.high, target.form, target.norm = y[:5]
+            target.value, target.low, target.high, target.form, target.norm = z[:5]
         if steps[s, 6]:
-            count = _end(at, steps[s, 3] + bases[3], steps[s, 4] + bases[4], acc, ended, sums, count)
-    return -1, count
+            count = _end(at, steps[s, 3] + scl_at, steps[s, 4] + out_at, acc, ended, sums, count)
+    return -1
