@@ -33,7 +33,7 @@ class InputEntries:
         self.digits = np.empty((depth, 2, elements))
         self.bounds = np.empty((depth, 2, elements), np.int64)
         self.alike, self.norms = np.empty(depth, np.bool_), np.empty(depth)
-        self._prepare(0, entries)
+        self.prepare(0, len(entries))
 
     @property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
@@ -43,10 +43,11 @@ class InputEntries:
     def write(self, first: int, entries: Symbols) -> None:
         """Overwrite entries."""
         self.now.view(OPAQUE)[first : first + len(entries)] = entries.view(OPAQUE)
-        self._prepare(first, entries)
+        self.prepare(first, len(entries))
 
-    def _prepare(self, first: int, entries: Symbols) -> None:
-        flat = entries.reshape(len(entries), -1)
+    def prepare(self, first: int, count: int) -> None:
+        """Note that entries have been overwritten."""
+        flat = self.now[first : first + count].reshape(count, -1)
         sum_kernels.load_inputs(flat, first, *self.range, self.wrap, *self.arrays)
 
 
@@ -61,7 +62,7 @@ class WeightEntries:
         self.values = np.empty((depth, inputs, outputs), np.uint64)
         self.bounds = np.empty((depth, 2, inputs, outputs), np.int64)
         self.kinds, self.norms = np.empty(depth, np.int64), np.empty(depth)
-        self._prepare(0, entries)
+        self.prepare(0, len(entries))
 
     @property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
@@ -71,10 +72,11 @@ class WeightEntries:
     def write(self, first: int, entries: Symbols) -> None:
         """Overwrite entries."""
         self.now.view(OPAQUE)[first : first + len(entries)] = entries.view(OPAQUE)
-        self._prepare(first, entries)
+        self.prepare(first, len(entries))
 
-    def _prepare(self, first: int, entries: Symbols) -> None:
-        sum_kernels.load_weights(entries, first, *self.range, self.wrap, *self.arrays)
+    def prepare(self, first: int, count: int) -> None:
+        """Note that entries have been overwritten."""
+        sum_kernels.load_weights(self.now[first : first + count], first, *self.range, self.wrap, *self.arrays)
 
 
 class PendingProducts:

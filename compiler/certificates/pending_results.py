@@ -72,9 +72,13 @@ class PendingResults:
         if self._count * self._now.shape[1] >= _MOST_WAITING:
             self.flush()
 
+    def has_stores(self, tensor: str) -> bool:
+        """Whether something is stored in a tensor, which may wait."""
+        return tensor in self._stored
+
     def before_read(self, tensor: str, places: _Ints) -> None:
         """Make places of a tensor hold what is stored there."""
-        if tensor in self._stored and self._stored[tensor].take(places, mode="clip").any():
+        if self._stored[tensor][places].any():
             self.flush()
 
     def flush(self) -> None:

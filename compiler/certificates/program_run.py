@@ -8,7 +8,7 @@ instruction that use different sums run at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from vdla.compiler import ir, te
 from vdla.compiler.certificates.compute_steps import ComputeSteps, KnownSteps
+from vdla.compiler.certificates import sum_kernels
 from vdla.compiler.certificates.elementwise import numbers, unknowns
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.extension_run import ExtensionRun
@@ -41,6 +42,7 @@ _Row = Mapping[str, int]
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
 _OPCODE, _EMIT = COL["opcode"], COL["emit"]
+_NOTHING = np.zeros(1, SYMBOL)
 _ANY = 1 << 62  # the depth of a buffer that an instruction does not read
 
 
@@ -70,6 +72,9 @@ class SymbolicRun:
         self.inp, self.wgt = self.products.inputs, self.products.weights
         self.extensions = ExtensionRun(config, self.products, self.acc)
         self.index = 0
+        self._targets = {
+            Buffer.INP: self.inp.now, Buffer.WGT: self.wgt.now, Buffer.SCL: self.scl, Buffer.ACC: self.acc
+        }  # fmt: skip
         self._depths = (config.acc_depth, config.inp_depth, config.wgt_depth, config.scl_depth, config.out_depth)
         self.is_raw = np.zeros(config.out_depth, np.bool_)
         self.uops = np.zeros((config.uop_depth, 5), np.int64)
@@ -121,39 +126,58 @@ class SymbolicRun:
             self.uops[first : first + count] = self._micro_ops(row, tensor)
             self.steps.forget()
             return
-        target = {Buffer.INP: self.inp.now, Buffer.WGT: self.wgt.now, Buffer.SCL: self.scl, Buffer.ACC: self.acc}[
-            buffer
-        ]
-        padding = _number(row["pad_value"]).view(OPAQUE)
-        grid = np.broadcast_to(padding, (z, rows, columns, *target.shape[1:])).copy()
+        target = self._targets[buffer]
+        size = target[0].size
+        source, window = _NOTHING, [0, 0, 0, z, y, 0]
         if tensor is not None and y * x:
-            places = self._places(row, tensor, target[0].size, row["widen"])
-            self.results.before_read(tensor.name, places)
-            elements = gathered(self.dram[tensor.name], places)
-            inner = grid[:, row["y_before"] : row["y_before"] + y, row["x_before"] : row["x_before"] + x]
-            inner[...] = elements.view(OPAQUE).reshape(inner.shape)
-        entries = grid.reshape(count, *target.shape[1:]).view(SYMBOL)
-        if buffer in (Buffer.INP, Buffer.WGT):
-            self.products.write(self.inp if buffer is Buffer.INP else self.wgt, first, entries)
-            return
+            source, window = self.dram[tensor.name], self._window(row, tensor, size)
+            if self.results.has_stores(tensor.name):
+                self.results.before_read(tensor.name, _places_of(window))
+        if first < 0 or first + count > len(target):
+            raise IndexError(f"entries must be below {len(target)}, got {first + count}")
         if buffer is Buffer.ACC:
             self.products.flush()
-        target[first : first + count] = entries
+        around = [row["y_before"], row["y_after"], row["x_before"] * size, row["x_after"] * size]
+        if not y * x:  # all is padding
+            around = [rows - y, 0, columns * size, 0]
+            window = [0, 0, 0, z, y, 0]
+        padding = _number(row["pad_value"]).reshape(1)
+        sum_kernels.load(source, np.array([*window, *around]), padding, target.reshape(-1), first * size)
+        if buffer in (Buffer.INP, Buffer.WGT):
+            (self.inp if buffer is Buffer.INP else self.wgt).prepare(first, count)
 
-    def _places(self, row: _Row, tensor: ProgramTensor, elements: int, widen: int) -> _Ints:
-        """The places of a window in a flat tensor, `[z, y, x * elements]`."""
+    def _window(self, row: _Row, tensor: ProgramTensor, elements: int) -> list[int]:
+        """The elements of a flat tensor that a transfer moves: the first, the steps and the counts
+        of planes and lines, and the elements of a line. IndexError if the tensor has no such ones.
+        """
         bits, axi = CONSTANT_BITS[tensor.dtype], self.config.axi_bytes * 8
-        stored = {Buffer.ACC: self.config.inp_bits if widen else 32, Buffer.SCL: 64, Buffer.WGT: self.config.wgt_bits}
-        expected = stored.get(Buffer(row["buffer"]), self.config.inp_bits) if row["opcode"] == Opcode.LOAD else bits
-        beats = (
-            row["dram"]
-            + np.arange(row["z_size"])[:, None, None] * row["z_stride"]
-            + np.arange(row["y_size"])[None, :, None] * row["y_stride"]
-        )
-        if bits != expected or (beats * axi % bits).any():
+        begin, *steps = (row[name] * axi for name in ("dram", "z_stride", "y_stride"))
+        z, y, line = row["z_size"], row["y_size"], row["x_size"] * elements
+        expected = self._element_bits(row) if row["opcode"] == Opcode.LOAD else bits
+        inside = begin % bits or (z > 1 and steps[0] % bits) or (y > 1 and steps[1] % bits)
+        if bits != expected or inside:
             got = f"{bits} bits as {expected}" if bits != expected else "an address inside one"
             raise CertificateError(f"certify: elements of {tensor.name} must be moved whole, got {got}")
-        return beats * axi // bits + np.arange(row["x_size"] * elements)
+        ends = [(count - 1) * (step // bits) for count, step in zip((z, y), steps, strict=True) if count]
+        first, size = begin // bits, len(self.dram[tensor.name])
+        if z * y * line and (first + sum(map(_negative, ends)) < 0 or first + sum(map(_positive, ends)) + line > size):
+            raise IndexError(f"{tensor.name} must have the places of a transfer, got {size} elements")
+        return [first, steps[0] // bits, steps[1] // bits, z, y, line]
+
+    def _element_bits(self, row: _Row) -> int:
+        """The bits of the elements that a LOAD reads."""
+        match Buffer(row["buffer"]):
+            case Buffer.ACC:
+                return self.config.inp_bits if row["widen"] else 32
+            case Buffer.SCL:
+                return 64
+            case Buffer.WGT:
+                return self.config.wgt_bits
+        return self.config.inp_bits
+
+    def _places(self, row: _Row, tensor: ProgramTensor, elements: int) -> _Ints:
+        """The places of a window in a flat tensor, `[z, y, x * elements]`."""
+        return _places_of(self._window(row, tensor, elements))
 
     def _micro_ops(self, row: _Row, tensor: ProgramTensor | None) -> _Ints:
         if tensor is None or tensor.data is None:
@@ -168,14 +192,14 @@ class SymbolicRun:
         entries = slice(first, first + count)
         bits, lanes = CONSTANT_BITS[tensor.dtype], self.raw.shape[1]
         if bits == self.config.out_bits and not self.is_raw[entries].any():
-            self.results.store(tensor.name, self._places(row, tensor, lanes, 0), entries)
+            self.results.store(tensor.name, self._places(row, tensor, lanes), entries)
             return
         share = 32 // self.config.out_bits  # entries that a slot takes
         if bits != 32 or first % share or row["x_size"] % share or not self.is_raw[entries].all():
             raise CertificateError(f"certify: results must be stored whole, got {bits} bits of entries {first} on")
         slots = self.raw[first // share : (first + count) // share]
         self.results.flush()
-        write(self.dram[tensor.name], self._places(row, tensor, lanes // share, 0), slots)
+        write(self.dram[tensor.name], self._places(row, tensor, lanes // share), slots)
 
     # --- compute
 
@@ -288,6 +312,21 @@ class SymbolicRun:
         for part in range(share):
             self.is_raw[out * share + part] = True
             self.results.overwrite(out * share + part)
+
+
+def _places_of(window: Sequence[int]) -> _Ints:
+    """The places of a window, `[planes, lines, elements]`."""
+    first, z_step, y_step, planes, lines, line = window
+    rows = first + np.arange(planes)[:, None, None] * z_step + np.arange(lines)[None, :, None] * y_step
+    return rows + np.arange(line)
+
+
+def _negative(value: int) -> int:
+    return min(0, value)
+
+
+def _positive(value: int) -> int:
+    return max(0, value)
 
 
 @lru_cache(maxsize=1024)

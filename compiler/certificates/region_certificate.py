@@ -155,8 +155,8 @@ class _TracedRun(SymbolicRun):
         self._latest: Array = np.zeros(0, np.int64)  # where the last transfer read or wrote
         self.stored: dict[int, list[tuple[int, Array]]] = {}
 
-    def _places(self, row: Mapping[str, int], tensor: ProgramTensor, elements: int, widen: int) -> Array:
-        self._latest = super()._places(row, tensor, elements, widen)
+    def _places(self, row: Mapping[str, int], tensor: ProgramTensor, elements: int) -> Array:
+        self._latest = super()._places(row, tensor, elements)
         return self._latest
 
     def _store(self, row: Mapping[str, int], tensor: ProgramTensor) -> None:

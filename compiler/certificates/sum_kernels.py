@@ -38,6 +38,32 @@ def _element(one: Any, least: Int, most: Int, wrap: Int) -> Any:  # noqa: ANN401
     return one.value, one.low, one.high, float(one.norm)
 
 
+@helper
+def _copy(target: Array, at: Int, source: Array, start: Int, count: Int, step: Int) -> int:
+    """Copy symbols, or one of them repeatedly if `step` is 0; where the next one belongs."""
+    for k in range(count):
+        target[at + k] = source[start + k * step]
+    return at + count
+
+
+@entry_point
+def load(source: Array, window: Array, padding: Array, target: Array, at: Int) -> None:
+    """Copy a window of a flat tensor with padding around it to a flat buffer.
+
+    `window` has the place of its first element, the steps and the counts of planes and lines, the
+    elements of a line, and those of padding: lines before and after, elements before and after.
+    """
+    start, z_step, y_step, planes, lines, line, above, below, before, after = window
+    width = before + line + after
+    for z in range(planes):
+        at = _copy(target, at, padding, 0, above * width, 0)
+        for y in range(lines):
+            at = _copy(target, at, padding, 0, before, 0)
+            at = _copy(target, at, source, start + z * z_step + y * y_step, line, 1)
+            at = _copy(target, at, padding, 0, after, 0)
+        at = _copy(target, at, padding, 0, below * width, 0)
+
+
 @entry_point
 def load_inputs(
     entries: Array, first: Int, least: Int, most: Int, wrap: Int, digits: Array, bounds: Array, alike: Array,

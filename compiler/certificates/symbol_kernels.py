@@ -281,6 +281,29 @@ def binary(op: Int, a: Symbol, b: Symbol, least: Int, most: Int, bits: Int, wrap
     return _shifted(a, b, least, most, bits, wrap)
 
 
+@helper
+def _block(
+    op: Int, s: Int, a: Int, b: Int, least: Int, most: Int, bits: Int, wrap: Int, size: Int,
+    values: Array, lows: Array, highs: Array, forms: Array, norms: Array,
+) -> bool:  # fmt: skip
+    """A step on a block; a constant `op` is inlined."""
+    every = True
+    for k in range(size):
+        x = (values[a, k], lows[a, k], highs[a, k], forms[a, k], norms[a, k], True)
+        if op == _NUMBER:
+            made = number(least)
+        elif op == _NARROW:
+            made = _narrowed(x, least, most, bits)
+        elif op == _WIDEN:
+            made = _settled(x, least, most, wrap)
+        else:
+            y = (values[b, k], lows[b, k], highs[b, k], forms[b, k], norms[b, k], True)
+            made = binary(op, x, y, least, most, bits, wrap)
+        values[s, k], lows[s, k], highs[s, k], forms[s, k], norms[s, k] = made[:5]
+        every = every and made[5]
+    return every
+
+
 @entry_point
 def run(steps: Array, wraps: Array, leaves: Array, maps: Array, map_of: Array, out: Array) -> bool:
     """The last step for all elements of `out`; False where an element is not covered.
@@ -303,20 +326,16 @@ def run(steps: Array, wraps: Array, leaves: Array, maps: Array, map_of: Array, o
                     values[s, k], lows[s, k], highs[s, k] = one.value, one.low, one.high
                     forms[s, k], norms[s, k] = one.form, one.norm
                 continue
-            for k in range(size):
-                x = (values[a, k], lows[a, k], highs[a, k], forms[a, k], norms[a, k], True)
-                if op == _NUMBER:
-                    made = number(least)
-                elif op == _NARROW:
-                    made = _narrowed(x, least, most, bits)
-                elif op == _WIDEN:
-                    made = _settled(x, least, most, wraps[s])
-                else:
-                    y = (values[b, k], lows[b, k], highs[b, k], forms[b, k], norms[b, k], True)
-                    made = binary(op, x, y, least, most, bits, wraps[s])
-                values[s, k], lows[s, k], highs[s, k], forms[s, k], norms[s, k] = made[:5]
-                if not made[5]:
-                    return False
+            if op == _ADD:
+                covered = _block(_ADD, s, a, b, least, most, bits, wraps[s], size, values, lows, highs, forms, norms)
+            elif op == _MUL:
+                covered = _block(_MUL, s, a, b, least, most, bits, wraps[s], size, values, lows, highs, forms, norms)
+            elif op == _SHR:
+                covered = _block(_SHR, s, a, b, least, most, bits, wraps[s], size, values, lows, highs, forms, norms)
+            else:
+                covered = _block(op, s, a, b, least, most, bits, wraps[s], size, values, lows, highs, forms, norms)
+            if not covered:
+                return False
         last = count - 1
         for k in range(size):
             target = out[begin + k]
