@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir, te
-from vdla.compiler.certificates.compute_steps import ComputeSteps, KnownSteps
 from vdla.compiler.certificates import sum_kernels
+from vdla.compiler.certificates.compute_steps import ComputeSteps, KnownSteps
 from vdla.compiler.certificates.elementwise import numbers, unknowns
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.extension_run import ExtensionRun
@@ -24,7 +24,6 @@ from vdla.compiler.certificates.operations import binary, cast
 from vdla.compiler.certificates.pending import VECTOR_OPS, PendingProducts, combine_sums
 from vdla.compiler.certificates.pending_results import PendingResults, write
 from vdla.compiler.certificates.symbols import (
-    OPAQUE,
     SYMBOL,
     CertificateError,
     Symbols,

@@ -182,7 +182,7 @@ def _of_core(core: Int, form: Int, low: Int, high: Int) -> Symbol:
 def _is_whole(x: Symbol, form: Int, flag: Int) -> bool:
     """Whether all members of an extreme are those of another one of this form."""
     kind, flags = x[3] & 7, x[3] & (_AT_LEAST | _AT_MOST)
-    return bool((kind == form or kind == _CLIPPED) and (flags & ~flag) == 0)
+    return bool(kind in (form, _CLIPPED) and (flags & ~flag) == 0)
 
 
 @helper
