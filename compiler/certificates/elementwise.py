@@ -252,7 +252,7 @@ def broadcast_leaves(arrays: Sequence[Symbols]) -> tuple[list[Leaf], tuple[int, 
             continue
         padded = (1,) * (len(shape) - array.ndim) + array.shape
         if padded not in places:
-            own = np.arange(array.size).reshape(padded)
-            places[padded] = np.ascontiguousarray(np.broadcast_to(own, shape)).reshape(-1)
+            elements = np.arange(array.size).reshape(padded)
+            places[padded] = np.ascontiguousarray(np.broadcast_to(elements, shape)).reshape(-1)
         leaves.append(Leaf(flat, places[padded]))
     return leaves, shape

@@ -96,7 +96,7 @@ class PendingProducts:
         self._large = np.zeros((2, lanes), SYMBOL)
 
     def multiply(self, steps: _Ints, queue: _Ints) -> tuple[Symbols, _Ints]:
-        """The iterations of GEMMs, as rows of `KnownSteps.queue`; the sums that end, and their
+        """The iterations of GEMMs, as rows of `KnownSteps.queued`; the sums that end, and their
         entries of scl and out.
         """
         return self._run(sum_kernels.gemm, steps, queue, (self._batch, *self.inputs.arrays, *self.weights.arrays))

@@ -38,7 +38,7 @@ class PendingResults:
         self._count = 0
 
     def emit(self, bounds: _Bounds, sums: Symbols, scales: Symbols, scale: _Ints, out: _Ints) -> None:
-        """Sums, `[entries, lanes]`, with bounds and their places in scales, for entries of `out`."""
+        """Sums, `[entries, lanes]`, with bounds and places among scales, for entries of `out`."""
         places = self._count + np.arange(len(out))
         self._waiting.setdefault(bounds, []).append((places, sums, self._scale_count + scale))
         self._scales.append(scales)
