@@ -41,5 +41,6 @@ def entry_point(function: Function) -> Function:
 
 def helper(function: Function) -> Function:
     """A function called by compiled code only."""
-    result: Function = njit(**_HELPER, no_cpython_wrapper=True, inline="never", forceinline=True)(function)
+    options = {**_HELPER, "no_cpython_wrapper": True, "forceinline": True}
+    result: Function = njit(**options)(function)
     return result

@@ -39,7 +39,7 @@ def _element(one: Any, least: Int, most: Int, wrap: Int) -> Any:  # noqa: ANN401
 
 
 @helper
-def _copy(target: Array, at: Int, source: Array, start: Int, count: Int, step: Int) -> int:
+def _copy(target: Array, at: Int, source: Array, start: Int, count: Int, step: Int) -> Int:
     """Copy symbols, or one of them repeatedly if `step` is 0; where the next one belongs."""
     for k in range(count):
         target[at + k] = source[start + k * step]
@@ -297,7 +297,7 @@ def gemm(
 
 
 @helper
-def _end(at: Int, scl: Int, out: Int, acc: Array, ended: Array, sums: Array, count: Int) -> int:
+def _end(at: Int, scl: Int, out: Int, acc: Array, ended: Array, sums: Array, count: Int) -> Int:
     """Append a sum that ends."""
     ended[count, 0], ended[count, 1] = scl, out
     for k in range(acc.shape[1]):
