@@ -7,7 +7,7 @@ Parts of an expression that depend on few elements, such as parameters of channe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -47,8 +47,9 @@ class _Steps:
     leaves: list[Leaf] = field(default_factory=list)
     known: dict[Any, int] = field(default_factory=dict)
 
-    def step(self, op: str, a: int = 0, b: int = 0, dtype: str = "int64") -> int:
+    def step(self, op: str, operands: Sequence[int], dtype: str = "int64") -> int:
         """One more step."""
+        a, b = (*operands, 0)[:2]
         row = (_CODES[op], a, b, *_range_of(dtype))
         if row not in self.known:
             self.known[row] = len(self.rows)
@@ -65,7 +66,7 @@ class _Steps:
     def leaf(self, leaf: Leaf) -> int:
         """What a leaf has."""
         self.leaves.append(leaf)
-        return self.step("leaf", len(self.leaves) - 1)
+        return self.step("leaf", [len(self.leaves) - 1])
 
     def run(self, count: int) -> Symbols | None:
         """The last step for so many elements; None where an element is not covered."""
@@ -96,7 +97,7 @@ def combined(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     """As `operations.binary`."""
     if op in _BINARY and _is_covered(dtype):
         steps, (leaves, shape) = _Steps(), broadcast_leaves([a, b])
-        steps.step(op, *(steps.leaf(leaf) for leaf in leaves), dtype=dtype)
+        steps.step(op, [steps.leaf(leaf) for leaf in leaves], dtype)
         made = steps.run(int(np.prod(shape)))
         if made is not None:
             return made.reshape(shape)
@@ -201,10 +202,11 @@ class Elementwise:
         operands = [self._compile(steps, part, compact=compact) for part in parts]
         source = self._dtype_of(parts[0])
         if isinstance(expr, ir.Binary):
-            return steps.step(expr.op, *operands, dtype=source)
-        if INTEGER_BITS[expr.dtype] > INTEGER_BITS[source]:  # type: ignore[attr-defined]
-            return steps.step("widen", *operands, dtype=source)
-        return steps.step("narrow", *operands, dtype=expr.dtype)  # type: ignore[attr-defined]
+            return steps.step(expr.op, operands, source)
+        target = self._dtype_of(expr)
+        if INTEGER_BITS[target] > INTEGER_BITS[source]:
+            return steps.step("widen", operands, source)
+        return steps.step("narrow", operands, target)
 
     def _on_few(self, expr: ir.Expr) -> Leaf | None:
         """An expression on the arrays of its leaves, if all are read at the same places and are
@@ -238,6 +240,16 @@ class Elementwise:
         if id(expr) not in self._leaves:
             self._leaves[id(expr)] = self._leaf_of(expr)
         return self._leaves[id(expr)]
+
+
+def loads(leaves: Mapping[str, Leaf]) -> Callable[[ir.Expr], Leaf]:
+    """The leaves of loads, by their buffers."""
+
+    def leaf_of(expr: ir.Expr) -> Leaf:
+        assert isinstance(expr, ir.Load)
+        return leaves[expr.buffer]
+
+    return leaf_of
 
 
 def broadcast_leaves(arrays: Sequence[Symbols]) -> tuple[list[Leaf], tuple[int, ...]]:

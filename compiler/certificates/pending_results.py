@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir, te
-from vdla.compiler.certificates.elementwise import Elementwise, Leaf
+from vdla.compiler.certificates.elementwise import Elementwise, Leaf, loads
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, Symbols, gathered
 from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
@@ -122,7 +122,7 @@ def _requantised(sums: Symbols, scales: Leaf, bounds: _Bounds, dtype: str) -> Sy
     fn = _requantising(bounds, dtype)
     (store,) = ir.find(fn.body, ir.Store)
     leaves = {"sums": Leaf(sums.reshape(-1)), "lanes": scales}
-    elements = Elementwise(lambda expr: ir.dtype_of(expr, fn.buffers), lambda load: leaves[load.buffer])  # type: ignore[attr-defined]
+    elements = Elementwise(lambda expr: ir.dtype_of(expr, fn.buffers), loads(leaves))
     made = elements.value(store.value, sums.size)
     if made is None:
         assert scales.places is not None

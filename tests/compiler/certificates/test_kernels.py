@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from vdla import Config, te
 from vdla.compiler import ir
 from vdla.compiler.certificates import elementwise, operations, symbols
-from vdla.compiler.certificates.elementwise import Elementwise, Leaf, parts_of
+from vdla.compiler.certificates.elementwise import Elementwise, Leaf, loads, parts_of
 from vdla.compiler.certificates.pending import VECTOR_OPS, PendingProducts, combine_sums
 from vdla.compiler.certificates.products import Matrices, products_of
 from vdla.compiler.certificates.symbols import LARGE, SymbolForm, Symbols, numbers, type_bounds, unknowns
@@ -66,7 +66,7 @@ def covered(expression: Callable[[te.Value, te.Value], te.Value], dtype: str, a:
     leaves = {"a": Leaf(a), "b": Leaf(b)}
     if not parts_of(store.value, lambda e: ir.dtype_of(e, fn.buffers)):
         return None
-    of = Elementwise(lambda e: ir.dtype_of(e, fn.buffers), lambda load: leaves[load.buffer])  # type: ignore[attr-defined]
+    of = Elementwise(lambda e: ir.dtype_of(e, fn.buffers), loads(leaves))
     return of.value(store.value, a.size)
 
 
@@ -111,7 +111,7 @@ def test_parameters_of_channels_run_on_their_own() -> None:
     fn = te.create_function([x, y], [te.compute((1,), lambda i: x[i] + te.maximum(y[i] * 5, 7), "out")], "fn")
     (store,) = ir.find(fn.body, ir.Store)
     leaves = {"a": Leaf(a), "b": Leaf(few, places)}
-    of = Elementwise(lambda e: ir.dtype_of(e, fn.buffers), lambda load: leaves[load.buffer])  # type: ignore[attr-defined]
+    of = Elementwise(lambda e: ir.dtype_of(e, fn.buffers), loads(leaves))
     scaled = operations.binary("mul", few[places], numbers(5), "int32")
     wanted = operations.binary("add", a, operations.binary("max", scaled, numbers(7), "int32"), "int32")
     made = of.value(store.value, 60)
