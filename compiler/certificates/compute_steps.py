@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from vdla.hardware.isa import Emit
+from vdla.hardware.isa import COL, Emit
 
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
-_SHAPE = (
+_ANY = 1 << 40  # beyond all indices
+_SHAPE_NAMES = (
     "loop0", "loop1", "uop_begin", "uop_end", "acc0", "acc1", "src0", "src1", "wgt0", "wgt1", "scl0", "scl1",
     "init", "emit",
 )  # fmt: skip
+_SHAPE = itemgetter(*(COL[name] for name in _SHAPE_NAMES))
+_BEGINS = itemgetter(*(COL[name] for name in ("acc", "src", "wgt", "scl", "out")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +48,6 @@ class ComputeSteps:
         """Some of the iterations."""
         return ComputeSteps(*(getattr(self, field.name)[some] for field in fields(self)))
 
-    def runs(self) -> Iterator[_Ints]:
-        """ComputeSteps that follow each other on one sum and start or end it at most at their ends,
-        `[runs, iterations]`: those that may run at once, in order.
-        """
-        order, opens = self._by_sum()
-        begins = np.flatnonzero(opens | self.starts[order] | np.r_[False, self.ends[order][:-1]])
-        lengths = np.diff(np.r_[begins, len(order)])
-        count = np.arange(len(begins))
-        turns = count - np.maximum.accumulate(np.where(opens[begins], count, 0))
-        for turn in range(int(turns.max()) + 1):
-            for length in np.unique(lengths[turns == turn]):
-                some = begins[(turns == turn) & (lengths == length)]
-                yield order[some[:, None] + np.arange(length)]
-
     def rounds(self, *, reads_sums: bool) -> Iterator[Any]:
         """ComputeSteps that may run at once, in order: none uses a sum that another one writes.
 
@@ -80,30 +70,59 @@ class ComputeSteps:
         return order, np.r_[True, acc[1:] != acc[:-1]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The iterations of an instruction less where it begins, and their rows in the table of all;
+    `least` and `most` are the first and the last indices of acc, src, wgt, scl and out.
+    """
+
+    steps: ComputeSteps
+    begin: int
+    end: int
+    least: tuple[int, ...]
+    most: tuple[int, ...]
+
+
 class KnownSteps:
-    """ComputeSteps of instructions with the micro-ops of a buffer."""
+    """ComputeSteps of instructions with the micro-ops of a buffer.
+
+    `table` has all of them as rows of acc, src, wgt, scl, out, starts and ends.
+    """
 
     def __init__(self, uops: _Ints) -> None:
         self._uops = uops
-        self._known: dict[tuple[int, ...], tuple[ComputeSteps, list[_Ints]]] = {}
+        self.forget()
 
     def forget(self) -> None:
         """Note that micro-ops have changed."""
-        self._known.clear()
+        self._known: dict[tuple[int, ...], _Part] = {}
+        self.table: _Ints = np.zeros((0, 7), np.int64)
 
     def of(self, row: Mapping[str, int]) -> ComputeSteps:
         """The iterations of an instruction with these fields."""
-        return self._relative(row)[0].moved(row)
+        return self._part(list(row.values())).steps.moved(row)
 
-    def runs(self, row: Mapping[str, int]) -> list[_Ints]:
-        """The runs of its iterations."""
-        return self._relative(row)[1]
+    def queued(self, columns: list[int], depths: tuple[int, ...]) -> tuple[int, ...]:
+        """The rows of an instruction in `table`, and where it begins; IndexError where it leaves
+        buffers of these depths.
+        """
+        part, begins = self._part(columns), _BEGINS(columns)
+        for begin, least, most, depth in zip(begins, part.least, part.most, depths, strict=True):
+            if begin + least < 0 or begin + most >= depth:
+                raise IndexError(f"iterations must be below {depth}, got {begin + most}")
+        return part.begin, part.end, *begins
 
-    def _relative(self, row: Mapping[str, int]) -> tuple[ComputeSteps, list[_Ints]]:
-        key = tuple(row[name] for name in _SHAPE)
+    def _part(self, columns: list[int]) -> _Part:
+        key = _SHAPE(columns)
         if key not in self._known:
-            made = _from_zero(self._uops, row)
-            self._known[key] = (made, list(made.runs()))
+            steps = _from_zero(self._uops, dict(zip(COL, columns, strict=False)))
+            rows = np.stack([getattr(steps, one.name) for one in fields(steps)], axis=1).astype(np.int64)
+            some, ends = rows[:, :3], rows[steps.ends, 3:5]
+            least = [*some.min(axis=0, initial=_ANY).tolist(), *ends.min(axis=0, initial=_ANY).tolist()]
+            most = [*some.max(axis=0, initial=-_ANY).tolist(), *ends.max(axis=0, initial=-_ANY).tolist()]
+            begin = len(self.table)
+            self.table = np.concatenate([self.table, rows])
+            self._known[key] = _Part(steps, begin, begin + len(rows), tuple(least), tuple(most))
         return self._known[key]
 
 

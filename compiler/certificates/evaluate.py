@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
 from math import prod
 from typing import Any
 
@@ -12,17 +12,19 @@ import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.arith import exact_function, function_ranges
+from vdla.compiler.certificates.elementwise import Elementwise, Leaf, broadcast_leaves, combined, leaves_of, numbers
 from vdla.compiler.certificates.operations import binary, called, cast, combined_along, select
-from vdla.compiler.certificates.products import sums_of_products
+from vdla.compiler.certificates.products import Matrices, listed, products_of
 from vdla.compiler.certificates.sum_bounds import SumBounds
 from vdla.compiler.certificates.symbols import (
+    OPAQUE,
     SYMBOL,
     CertificateError,
+    SymbolForm,
     Symbols,
     chosen,
     gathered,
     known,
-    numbers,
     settled,
 )
 from vdla.compiler.interpret.batched import BatchedNest, batched_nest, reduction_term, run_batched
@@ -60,6 +62,20 @@ class SymbolicMemory(InterpreterMemory):
         return values[id(expr)]
 
     def _evaluated(self, expr: ir.Expr, at: Points) -> Symbols:
+        compiled = self._compiled(expr, at) if isinstance(expr, (ir.Binary, ir.Cast)) else None
+        return self._by_operations(expr, at) if compiled is None else compiled
+
+    def _compiled(self, expr: ir.Expr, at: Points) -> Symbols | None:
+        """The value of an expression in one pass; None where that is not covered."""
+        leaves = leaves_of(expr, self._dtype)
+        if not leaves:
+            return None
+        arrays, shape = broadcast_leaves([self.value(leaf, at) for leaf in leaves])
+        known = {id(leaf): array for leaf, array in zip(leaves, arrays, strict=True)}
+        made = Elementwise(self._dtype, lambda leaf: known[id(leaf)]).value(expr, int(np.prod(shape)))
+        return None if made is None else made.reshape(shape)
+
+    def _by_operations(self, expr: ir.Expr, at: Points) -> Symbols:
         match expr:
             case ir.Var(name=name):
                 return numbers(at.values[name])
@@ -76,22 +92,59 @@ class SymbolicMemory(InterpreterMemory):
             case ir.Call(name=name, args=args, dtype=dtype):
                 return called(name, [self.value(a, at) for a in args], [self._dtype(a) for a in args], dtype)
 
+    def _load(self, name: str, places: tuple[Array, ...], at: Points) -> Symbols:
+        if name in self.given or not self._is_written(name):
+            return super()._load(name, places, at)
+        self.given.add(name)
+        try:
+            return super()._load(name, places, at)
+        finally:
+            self.given.discard(name)
+
+    def _is_written(self, name: str) -> bool:
+        return bool(self.written[name].all())
+
+    def store(self, name: str, places: list[Array], value: Symbols, at: Points) -> None:
+        """Writes `value` at every active point."""
+        array = self.arrays[name]
+        flat = self._place(name, places)
+        whole = at.mask.all() and flat.size == array.size and np.broadcast_shapes(flat.shape, value.shape) == flat.shape
+        if not whole or not array.flags.c_contiguous:
+            super().store(name, places, value, at)
+            return
+        self._check_inside("store", name, tuple(places), EVERYWHERE, at.where)
+        target, shape = array.view(OPAQUE).reshape(-1), flat.shape
+        flat, values = flat.reshape(-1), np.broadcast_to(value.view(OPAQUE), shape).reshape(-1)
+        if (flat == np.arange(len(flat))).all():
+            target[...] = values
+        else:
+            target[flat] = values
+        self.written[name].reshape(-1)[flat] = True
+
+    def _place(self, name: str, places: Sequence[Array]) -> Array:
+        """The places of elements in the flat array of a buffer."""
+        flat: Any = np.int64(0)
+        for place, extent in zip(places, self.arrays[name].shape, strict=True):
+            flat = flat * extent + place
+        return np.asarray(flat, np.int64)
+
     def elements(self, name: str, places: tuple[Array, ...]) -> Symbols:
         """The elements of a buffer."""
-        array, flat = self.arrays[name], np.int64(0)
-        for place, extent in zip(places, array.shape, strict=True):
-            flat = flat * extent + place
-        return gathered(array.reshape(-1), np.asarray(flat))
+        return gathered(self.arrays[name].reshape(-1), self._place(name, places))
 
     def _dtype(self, expr: ir.Expr) -> str:
         return ir.dtype_of(expr, self.buffers)
 
     def _chosen(self, condition: ir.Expr, a: ir.Expr, b: ir.Expr, at: Points) -> Symbols:
         """`a` or `b`; where indices decide, only the selected one is evaluated."""
-        cond, compared = self._compared(condition, at)
-        if not known(cond).all():
-            return select(cond, self.value(a, at), self.value(b, at), self._dtype(a), compared)
-        holds = np.asarray(cond["low"] == 1)
+        function = exact_function(condition, self.ranges)
+        if function is None:
+            cond, compared = self._compared(condition, at)
+            if not known(cond).all():
+                return select(cond, self.value(a, at), self.value(b, at), self._dtype(a), compared)
+            holds = np.asarray(cond["low"] == 1)
+        else:
+            holds = np.asarray(function(at.values), np.bool_)
         then, otherwise = at.only(holds), at.only(~holds)
         if not otherwise.mask.any():
             return self.value(a, at)
@@ -117,17 +170,36 @@ class SymbolicMemory(InterpreterMemory):
     ) -> Symbols:
         """The values of a term at points of a shape, combined over the dimensions `along`."""
         if op == "add" and isinstance(term, ir.Binary) and term.op == "mul" and at.mask is EVERYWHERE:
-            factors = [self.value(factor, at) for factor in (term.a, term.b)]
+            factors = [self._located(factor, at) for factor in (term.a, term.b)]
             with self.sums.observing():
                 products = _contracted(factors[0], factors[1], shape, len(along), partial(self.products, dtype=dtype))
             if products is not None:
                 return products
         return super().total(op, term, at, shape, along, dtype)
 
+    def _located(self, factor: ir.Expr, at: Points) -> Matrices:
+        """A factor of a sum; an element of a buffer, in another type or not, as its place."""
+        if isinstance(factor, ir.Load):
+            places, name = tuple(self.places(factor.indices, at)), factor.buffer
+            inside = self._check_inside("load", name, places, at.mask, at.where)
+            if inside and (name in self.given or self._is_written(name)):
+                return Matrices(self.arrays[name].reshape(-1), self._place(name, places))
+        if isinstance(factor, ir.Cast) and isinstance(factor.value, ir.Load):
+            source = self._located(factor.value, at)
+            if source.array.size <= source.places.size:
+                return Matrices(self._converted(factor, source.array), source.places)
+        return listed(self.value(factor, at))
+
+    def _converted(self, conversion: ir.Cast, array: Symbols) -> Symbols:
+        """A whole buffer in another type."""
+        source = self._dtype(conversion.value)
+        made = Elementwise(self._dtype, lambda leaf: Leaf(array)).value(conversion, array.size)
+        return cast(array, source, conversion.dtype) if made is None else made
+
     @staticmethod
-    def products(a: Symbols, b: Symbols, dtype: str) -> Symbols | None:
-        """Symbols `[..., M, K]` and `[..., K, N]` multiplied as matrices, or None."""
-        return sums_of_products(a, b, dtype)
+    def products(a: Matrices, b: Matrices, dtype: str) -> Symbols | None:
+        """`[..., M, K]` and `[..., K, N]` multiplied, or None."""
+        return products_of(a, b, dtype)
 
     def sums_at_once(self, dtype: str) -> bool:
         """Sums are the same in every order."""
@@ -138,13 +210,16 @@ class SymbolicMemory(InterpreterMemory):
         if not mask.all():
             identity = 0 if op == "add" else limits(dtype)[op == "min"]
             terms = chosen(mask, terms, numbers(identity))
+        if op in ("min", "max"):
+            return _extremes_along(op, terms, along, dtype)
         with self.sums.observing():
             return combined_along(op, terms, along, dtype)
 
     def combined(self, op: str, old: Symbols, total: Symbols, dtype: str) -> Symbols:
         """An element and a combination of terms, combined."""
         if (known(old) & (old["low"] == 0)).all():  # the start of a sum, which has its bounds
-            return binary(op, old, total, dtype)
+            rings = op == "add" and (total["form"] <= SymbolForm.POLYNOMIAL).all()
+            return total if rings else binary(op, old, total, dtype)
         with self.sums.observing():
             return binary(op, old, total, dtype)
 
@@ -197,29 +272,41 @@ def _elements(nest: BatchedNest, factor: ir.Expr) -> int:
     return prod(int(loop.size) for loop in (*nest.spatial, *nest.reduce) if loop.var in read)
 
 
+def _extremes_along(op: str, terms: Symbols, along: tuple[int, ...], dtype: str) -> Symbols:
+    """Minima or maxima along dimensions, which are kept with length 1."""
+    kept = tuple(1 if d in along else n for d, n in enumerate(terms.shape))
+    moved = np.moveaxis(terms, along, range(len(along)))
+    rows = moved.reshape(-1, *moved.shape[len(along) :])
+    result: Symbols = reduce(lambda a, b: combined(op, a, b, dtype), rows)
+    return result.reshape(kept)
+
+
 def _contracted(
-    a: Symbols,
-    b: Symbols,
+    a: Matrices,
+    b: Matrices,
     shape: tuple[int, ...],
     reduced: int,
-    products_of: Callable[[Symbols, Symbols], Symbols | None],
+    multiplied: Callable[[Matrices, Matrices], Symbols | None],
 ) -> Symbols | None:
     """Products of factors that broadcast to a shape, summed over its last dimensions, which keep
     length 1, by a product of matrices; None where that is none.
     """
-    a, b = (np.asarray(x).reshape((1,) * (len(shape) - x.ndim) + x.shape) for x in (a, b))
+    x, y = (one.places.reshape((1,) * (len(shape) - one.places.ndim) + one.places.shape) for one in (a, b))
     outer = range(len(shape) - reduced)
     inner = tuple(range(len(shape) - reduced, len(shape)))
-    shared = [d for d in outer if a.shape[d] > 1 and b.shape[d] > 1]
-    rows = [d for d in outer if b.shape[d] == 1 and a.shape[d] == shape[d]]
+    shared = [d for d in outer if x.shape[d] > 1 and y.shape[d] > 1]
+    rows = [d for d in outer if y.shape[d] == 1 and x.shape[d] == shape[d]]
     columns = [d for d in outer if d not in shared and d not in rows]
-    if any(a.shape[d] != 1 or b.shape[d] != shape[d] for d in columns):
+    if any(x.shape[d] != 1 or y.shape[d] != shape[d] for d in columns):
         return None
     summed = [shape[d] for d in inner]
-    a = np.broadcast_to(a, (*a.shape[: len(outer)], *summed)).transpose(*shared, *rows, *columns, *inner)
-    b = np.broadcast_to(b, (*b.shape[: len(outer)], *summed)).transpose(*shared, *inner, *columns, *rows)
+    x = np.broadcast_to(x, (*x.shape[: len(outer)], *summed)).transpose(*shared, *rows, *columns, *inner)
+    y = np.broadcast_to(y, (*y.shape[: len(outer)], *summed)).transpose(*shared, *inner, *columns, *rows)
     kept, m, n = ([shape[d] for d in dims] for dims in (shared, rows, columns))
-    products = products_of(a.reshape(*kept, prod(m), prod(summed)), b.reshape(*kept, prod(summed), prod(n)))
+    products = multiplied(
+        Matrices(a.array, x.reshape(*kept, prod(m), prod(summed))),
+        Matrices(b.array, y.reshape(*kept, prod(summed), prod(n))),
+    )
     if products is None:
         return None
     order = np.argsort([*shared, *rows, *columns])

@@ -111,6 +111,11 @@ def _mixed(x: Elements) -> Elements:
     return x ^ (x >> np.uint64(31))
 
 
+def started(key: int) -> int:
+    """The state of `hashed` before its arguments."""
+    return int(_mixed(np.asarray(key, np.uint64)))
+
+
 def hashed(key: int, *arguments: Any) -> Elements:  # noqa: ANN401  arrays that broadcast
     """A function of arrays of elements without structure: one for each key, in random places."""
     with np.errstate(over="ignore"):

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vdla.compiler import te
+from vdla.compiler.certificates.elementwise import numbers
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.host_terms import HOST_TERMS
 from vdla.compiler.certificates.integer_operators import OPERATORS, IntegerNode
-from vdla.compiler.certificates.symbols import CertificateError, Symbols, numbers
+from vdla.compiler.certificates.symbols import CertificateError, Symbols
 from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.compiler.graph.groups import body_of
 from vdla.compiler.graph.operators.graph_function import graph_function

@@ -22,6 +22,7 @@ from vdla.compiler.certificates.float_operations import (
     float_select,
 )
 from vdla.compiler.certificates.float_symbols import INFINITE, float_numbers
+from vdla.compiler.certificates.products import Matrices, listed
 from vdla.compiler.certificates.symbols import (
     SYMBOL,
     CertificateError,
@@ -203,11 +204,16 @@ class NestMemory(SymbolicMemory):
         return super()._compared(condition, at)
 
     @staticmethod
-    def products(a: Symbols, b: Symbols, dtype: str) -> Symbols | None:
-        """Symbols `[..., M, K]` and `[..., K, N]` multiplied as matrices, or None."""
+    def products(a: Matrices, b: Matrices, dtype: str) -> Symbols | None:
+        """`[..., M, K]` and `[..., K, N]` multiplied, or None."""
         if not is_float(dtype):
             return SymbolicMemory.products(a, b, dtype)
-        return None if (known(a).any() and known(b).any()) else float_products(a, b, dtype)
+        x, y = a.symbols, b.symbols
+        return None if (known(x).any() and known(y).any()) else float_products(x, y, dtype)
+
+    def _located(self, factor: ir.Expr, at: Points) -> Matrices:
+        """The elements of a factor as they are read, since reads are noted."""
+        return listed(self.value(factor, at))
 
     def reduced(self, op: str, terms: Symbols, mask: Mask, along: tuple[int, ...], dtype: str) -> Symbols:
         """Terms where `mask` holds, combined over the dimensions `along`."""

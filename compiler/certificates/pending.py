@@ -1,122 +1,172 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of GEMMs that are added to their sums later, many instructions at once.
+"""The buffers of a machine that sums are computed of, as symbols and as the compiled loops need
+them.
 
-The sums of a result are those of hundreds of instructions, each with few terms. A term remains
-valid after its entries are overwritten, since the entries that loads wrote are all kept until then.
+Products wait until their sums are read, so that the bounds of a sum are those of all its terms.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.certificates.operations import binary, cast, summed
-from vdla.compiler.certificates.products import sums_of_products
-from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, Symbols, gathered, numbers
+from vdla.compiler.certificates import sum_kernels
+from vdla.compiler.certificates.field import started
+from vdla.compiler.certificates.operations import binary
+from vdla.compiler.certificates.symbol_kernels import OPS
+from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, Symbols, key, type_bounds
 from vdla.hardware.config import Config
+from vdla.hardware.isa import Operand, VectorOp
 
 _Ints = npt.NDArray[np.int64]
-_KEPT_DEPTHS = 4  # the entries that are kept, in depths of their buffer
 
 
-class KeptEntries:
-    """The entries of a buffer, `[depth, ...]`, and those that were in it since `forget`."""
+class InputEntries:
+    """The entries of inp, `[depth, batch, block_in]`, and their digits and bounds."""
 
-    def __init__(self, entries: Symbols) -> None:
+    def __init__(self, entries: Symbols, dtype: str) -> None:
         self.now = entries
-        self._kept = np.empty((_KEPT_DEPTHS * len(entries), *entries.shape[1:]), SYMBOL)
-        self.forget()
+        self.range, self.wrap = type_bounds(dtype), np.uint64(started(key("wrap", dtype)))
+        depth, elements = len(entries), entries[0].size
+        self.digits = np.empty((depth, 2, elements))
+        self.bounds = np.empty((depth, 2, elements), np.int64)
+        self.alike, self.norms = np.empty(depth, np.bool_), np.empty(depth)
+        self.prepare(0, len(entries))
 
-    def forget(self) -> None:
-        """Keep the present entries only."""
-        self._count = len(self.now)
-        self._kept[: self._count] = self.now
-        self.places: _Ints = np.arange(self._count)
-
-    def has_room(self, entries: int) -> bool:
-        """Whether so many entries can be written before `forget`."""
-        return self._count + entries <= len(self._kept)
+    @property
+    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        """What compiled loops read."""
+        return self.digits, self.bounds, self.alike, self.norms
 
     def write(self, first: int, entries: Symbols) -> None:
         """Overwrite entries."""
-        written, end = slice(first, first + len(entries)), self._count + len(entries)
-        self.now.view(OPAQUE)[written] = entries.view(OPAQUE)
-        self._kept.view(OPAQUE)[self._count : end] = entries.view(OPAQUE)
-        self.places[written] = np.arange(self._count, end)
-        self._count = end
+        self.now.view(OPAQUE)[first : first + len(entries)] = entries.view(OPAQUE)
+        self.prepare(first, len(entries))
 
-    def kept(self, places: _Ints) -> Symbols:
-        """Entries by their places among all that are kept."""
-        return gathered(self._kept, places)
+    def prepare(self, first: int, count: int) -> None:
+        """Note that entries have been overwritten."""
+        flat = self.now[first : first + count].reshape(count, -1)
+        sum_kernels.load_inputs(flat, first, *self.range, self.wrap, *self.arrays)
+
+
+class WeightEntries:
+    """The entries of wgt, `[depth, block_out, block_in]`, and what is known of them."""
+
+    def __init__(self, entries: Symbols, dtype: str) -> None:
+        self.now = entries
+        self.range, self.wrap = type_bounds(dtype), np.uint64(started(key("wrap", dtype)))
+        depth, outputs, inputs = entries.shape
+        self.numbers, self.sums = np.empty((depth, inputs, outputs)), np.empty((depth, 2, outputs))
+        self.values = np.empty((depth, inputs, outputs), np.uint64)
+        self.bounds = np.empty((depth, 2, inputs, outputs), np.int64)
+        self.kinds, self.norms = np.empty(depth, np.int64), np.empty(depth)
+        self.prepare(0, len(entries))
+
+    @property
+    def arrays(self) -> tuple[npt.NDArray[Any], ...]:
+        """What compiled loops read."""
+        return self.numbers, self.sums, self.values, self.bounds, self.kinds, self.norms
+
+    def write(self, first: int, entries: Symbols) -> None:
+        """Overwrite entries."""
+        self.now.view(OPAQUE)[first : first + len(entries)] = entries.view(OPAQUE)
+        self.prepare(first, len(entries))
+
+    def prepare(self, first: int, count: int) -> None:
+        """Note that entries have been overwritten."""
+        sum_kernels.load_weights(self.now[first : first + count], first, *self.range, self.wrap, *self.arrays)
 
 
 class PendingProducts:
-    """Terms of sums: products of entries of `inp` with entries of `wgt`."""
+    """The sums of acc, `[depth, lanes]`, and the products that are to be added to them."""
 
-    def __init__(self, config: Config, inp: KeptEntries, wgt: KeptEntries, acc: Symbols) -> None:
-        self._config, self.inputs, self.weights, self._acc = config, inp, wgt, acc
-        self._waiting = np.zeros(len(acc), np.bool_)
-        self._terms: list[tuple[_Ints, _Ints, _Ints]] = []
+    def __init__(self, config: Config, inp: Symbols, wgt: Symbols, acc: Symbols) -> None:
+        self._batch = config.batch
+        self.inputs, self.weights = InputEntries(inp, config.inp_dtype), WeightEntries(wgt, config.wgt_dtype)
+        self.acc = acc
+        depth, lanes = acc.shape
+        self._terms = (
+            np.zeros((depth, 2, lanes)),
+            np.zeros((depth, lanes), np.uint64),
+            np.zeros((depth, 2, lanes)),
+            np.zeros((depth, 3)),
+        )
+        self._large = np.zeros((2, lanes), SYMBOL)
 
-    def add(self, acc: _Ints, src: _Ints, wgt: _Ints) -> None:
-        """Terms of different sums: `src` and `wgt` have entries for each, `[sums, terms]`."""
-        self._terms.append((acc, self.inputs.places[src], self.weights.places[wgt]))
-        self._waiting[acc] = True
+    def multiply(self, steps: _Ints, queue: _Ints) -> tuple[Symbols, _Ints]:
+        """The iterations of GEMMs, as rows of `KnownSteps.queued`; the sums that end, and their
+        entries of scl and out.
+        """
+        return self._run(sum_kernels.gemm, steps, queue, (self._batch, *self.inputs.arrays, *self.weights.arrays))
 
-    def start(self, acc: _Ints) -> None:
-        """Make sums zero."""
-        if self._waiting[acc].any():
-            self.flush()
-        self._acc[acc] = numbers(0)
+    def multiply_lanes(self, steps: _Ints, queue: _Ints) -> tuple[Symbols, _Ints] | None:
+        """The iterations of a multiply-accumulate of lanes, as `multiply`; None where weights are
+        unknown.
+        """
+        x, w, ((begin, end, _, _, first, *_),) = self.inputs, self.weights, queue.tolist()
+        vectors = w.now[0].size // w.now.shape[1]  # of an entry
+        if (w.kinds[(steps[begin:end, 2] + first) // vectors] != sum_kernels.NUMBERS).any():
+            return None
+        return self._run(sum_kernels.multiply_lanes, steps, queue, (x.digits, x.bounds, x.norms, w.numbers, w.norms))
+
+    def _run(self, kernel: Any, steps: _Ints, queue: _Ints, factors: tuple[Any, ...]) -> tuple[Symbols, _Ints]:  # noqa: ANN401
+        ends = sum(int(np.count_nonzero(steps[row[0] : row[1], 6])) for row in queue[-1:])
+        ended, sums = np.empty((ends, 2), np.int64), np.empty((ends, self.acc.shape[1]), SYMBOL)
+        stop = np.array([0, -1, 0])
+        state = (*factors, self.acc, *self._terms, self._large, ended, sums)
+        while not kernel(stop, steps, queue, *state):
+            self._add_large(int(steps[stop[1], 0] + queue[stop[0], 2]))
+        return sums, ended
 
     def flush(self) -> None:
-        """Add all terms to their sums."""
-        if not self._terms:
-            return
-        by_sums: dict[bytes, list[tuple[_Ints, _Ints, _Ints]]] = {}
-        for terms in self._terms:
-            by_sums.setdefault(terms[0].tobytes(), []).append(terms)
-        for parts in by_sums.values():
-            acc = parts[0][0]
-            products = self._products(*(np.concatenate([part[i] for part in parts], axis=1) for i in (1, 2)))
-            self._acc[acc] = binary("add", gathered(self._acc, acc), products, "int32")
-        self._terms.clear()
-        self._waiting[...] = False
+        """Add all products to their sums."""
+        at = sum_kernels.settle(0, self.acc, *self._terms, self._large)
+        while at >= 0:
+            self._add_large(at)
+            at = sum_kernels.settle(at, self.acc, *self._terms, self._large)
 
-    def write(self, buffer: KeptEntries, first: int, entries: Symbols) -> None:
+    def _add_large(self, at: int) -> None:
+        """Add the terms of a sum that the loops do not cover."""
+        self.acc[at] = binary("add", self.acc[at], self._large[0], "int32")
+        sum_kernels.clear(at, *self._terms)
+
+    def write(self, buffer: InputEntries | WeightEntries, first: int, entries: Symbols) -> None:
         """Overwrite entries of one of the buffers."""
-        if not buffer.has_room(len(entries)):
-            self.flush()
-            buffer.forget()
+        if first < 0 or first + len(entries) > len(buffer.now):
+            raise IndexError(f"entries must be below {len(buffer.now)}, got {first + len(entries)}")
         buffer.write(first, entries)
 
-    def _products(self, src: _Ints, wgt: _Ints) -> Symbols:
-        """Sums of products of kept entries, `[sums, terms]` of places."""
-        made = np.empty((len(src), self._acc.shape[1]), SYMBOL)
-        order, groups = alike(wgt)
-        for group in groups:
-            some = order[group]
-            rows = self.inputs.kept(src[some]).view(OPAQUE).swapaxes(1, 2)
-            columns = self.weights.kept(wgt[some[0]]).view(OPAQUE).transpose(0, 2, 1)
-            a = rows.reshape(len(some) * rows.shape[1], -1).view(SYMBOL)
-            b = columns.reshape(-1, columns.shape[-1]).view(SYMBOL)
-            made[some] = self._matrix(a, b).reshape(len(some), -1)
-        return made
 
-    def _matrix(self, inputs: Symbols, weights: Symbols) -> Symbols:
-        a, b = cast(inputs, self._config.inp_dtype, "int32"), cast(weights, self._config.wgt_dtype, "int32")
-        products = sums_of_products(a, b, "int32")
-        if products is not None:
-            return products
-        return summed(binary("mul", a[:, :, None], b[None], "int32"), (1,), "int32")[:, 0]
+VECTOR_OPS = {
+    VectorOp.MOV: sum_kernels.MOV,
+    VectorOp.MAC: sum_kernels.MAC,
+    **{VectorOp[name.upper()]: OPS.index(name) for name in ("add", "sub", "mul", "min", "max")},
+}
+"""The operations of VECTOR that `combine_sums` covers, by their codes in it."""
 
 
-def alike(rows: npt.NDArray[Any]) -> tuple[_Ints, list[slice]]:
-    """An order of rows in which equal ones follow each other, and the slices of these."""
-    words = np.ascontiguousarray(rows).view(f"V{rows.shape[1] * rows.itemsize}")[:, 0]
-    _, number, counts = np.unique(words, return_inverse=True, return_counts=True)
-    bounds = np.r_[0, np.cumsum(counts)]
-    return np.argsort(number, kind="stable"), [slice(*pair) for pair in pairwise(bounds)]
+def combine_sums(
+    op: VectorOp,
+    operand: Operand,
+    steps: _Ints,
+    queue: _Ints,
+    entries: tuple[Symbols, Symbols],
+    types: tuple[str, str],
+    acc: Symbols,
+) -> tuple[Symbols, _Ints] | None:
+    """The iterations of a VECTOR on entries of both operands, with sums without products that wait;
+    the sums that end, and their entries of scl and out. None, and nothing has changed, where one is
+    not covered.
+    """
+    before = acc.copy()
+    ends = np.count_nonzero(steps[queue[0, 0] : queue[0, 1], 6])
+    ended, sums = np.empty((ends, 2), np.int64), np.empty((ends, acc.shape[1]), SYMBOL)
+    x, b = (np.require(one, requirements=["C", "W"]) for one in entries)
+    ranges = np.array([type_bounds(dtype) for dtype in types])
+    wraps = np.array([started(key("wrap", dtype)) for dtype in (*types, "int32")], np.uint64)
+    if sum_kernels.vector(steps, queue, VECTOR_OPS[op], int(operand), x, b, ranges, wraps, acc, ended, sums) < 0:
+        return sums, ended
+    acc[...] = before
+    return None

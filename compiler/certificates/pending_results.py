@@ -13,12 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir, te
+from vdla.compiler.certificates.elementwise import Elementwise, Leaf, loads
 from vdla.compiler.certificates.evaluate import evaluate
-from vdla.compiler.certificates.pending import alike
 from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, Symbols, gathered
 from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
 
 _Ints = npt.NDArray[np.int64]
+_Bools = npt.NDArray[np.bool_]
 _Bounds = tuple[int, int, int]
 _MOST_WAITING = 1 << 16  # sums, which bounds the memory of their requantisation
 
@@ -29,14 +30,19 @@ class PendingResults:
     def __init__(self, entries: Symbols, dtype: str, batch: int, dram: Mapping[str, Symbols]) -> None:
         self._now, self._dtype, self._batch, self._dram = entries, dtype, batch, dram
         self._place = np.full(len(entries), -1)  # among the sums that wait
-        self._waiting: dict[_Bounds, list[tuple[_Ints, Symbols, Symbols]]] = {}
+        self._waiting: dict[_Bounds, list[tuple[_Ints, Symbols, _Ints]]] = {}
+        self._stored: dict[str, _Bools] = {}  # where results wait that are stored
+        self._scales: list[Symbols] = []
+        self._scale_count = 0
         self._stores: list[tuple[str, _Ints, _Ints]] = []
         self._count = 0
 
-    def emit(self, bounds: _Bounds, sums: Symbols, scales: Symbols, out: _Ints) -> None:
-        """Sums, `[entries, lanes]`, with their scales and bounds, for entries of `out`."""
+    def emit(self, bounds: _Bounds, sums: Symbols, scales: Symbols, scale: _Ints, out: _Ints) -> None:
+        """Sums, `[entries, lanes]`, with bounds and places among scales, for entries of `out`."""
         places = self._count + np.arange(len(out))
-        self._waiting.setdefault(bounds, []).append((places, sums, scales))
+        self._waiting.setdefault(bounds, []).append((places, sums, self._scale_count + scale))
+        self._scales.append(scales)
+        self._scale_count += len(scales)
         self._place[out] = places  # of an entry that is emitted twice, the last sums
         self._count += len(out)
 
@@ -60,12 +66,19 @@ class PendingResults:
             write(self._dram[tensor], places, self.entries()[entries])
             return
         self._stores.append((tensor, places, waiting))
+        if tensor not in self._stored:
+            self._stored[tensor] = np.zeros(len(self._dram[tensor]), np.bool_)
+        self._stored[tensor][places] = True
         if self._count * self._now.shape[1] >= _MOST_WAITING:
             self.flush()
 
-    def before_read(self, tensor: str) -> None:
-        """Make a tensor hold what is stored in it."""
-        if any(name == tensor for name, _, _ in self._stores):
+    def has_stores(self, tensor: str) -> bool:
+        """Whether something is stored in a tensor, which may wait."""
+        return tensor in self._stored
+
+    def before_read(self, tensor: str, places: _Ints) -> None:
+        """Make places of a tensor hold what is stored there."""
+        if self._stored[tensor][places].any():
             self.flush()
 
     def flush(self) -> None:
@@ -73,21 +86,22 @@ class PendingResults:
         if not self._count:
             return
         results = np.empty((self._count, self._now.shape[1]), SYMBOL)
+        scales = np.concatenate([one.view(OPAQUE) for one in self._scales]).view(SYMBOL)
         for bounds, parts in self._waiting.items():
-            places = np.concatenate([part[0] for part in parts])
-            sums, scales = (np.concatenate([part[i].view(OPAQUE) for part in parts]).view(SYMBOL) for i in (1, 2))
-            order, groups = alike(scales["value"])
-            for group in groups:
-                some = order[group]
-                lanes = np.tile(scales[some[:1]].view(OPAQUE), (1, self._batch)).view(SYMBOL)
-                made = _requantised(gathered(sums, some), lanes, bounds, self._dtype)
-                results.view(OPAQUE)[places[some]] = made.view(OPAQUE)
+            places, scale = (np.concatenate([part[i] for part in parts]) for i in (0, 2))
+            sums = np.concatenate([part[1].view(OPAQUE) for part in parts]).view(SYMBOL)
+            lanes = scale[:, None] * scales.shape[1] + np.tile(np.arange(scales.shape[1]), self._batch)
+            made = _requantised(sums, Leaf(scales.reshape(-1), lanes.reshape(-1)), bounds, self._dtype)
+            results.view(OPAQUE)[places] = made.view(OPAQUE)
         emitted = np.flatnonzero(self._place >= 0)
         self._now.view(OPAQUE)[emitted] = results.view(OPAQUE)[self._place[emitted]]
         for tensor, where, waiting in self._stores:
             write(self._dram[tensor], where, gathered(results, waiting))
+            self._stored[tensor][where] = False
         self._place[...] = -1
         self._waiting.clear()
+        self._scales.clear()
+        self._scale_count = 0
         self._stores.clear()
         self._count = 0
 
@@ -103,13 +117,23 @@ def write(tensor: Symbols, places: _Ints, entries: Symbols) -> None:
         flat[places[plane, line]] = values[plane, line]
 
 
-def _requantised(sums: Symbols, lanes: Symbols, bounds: _Bounds, dtype: str) -> Symbols:
-    return evaluate(_requantising(sums.shape, bounds, dtype), {"sums": sums, "lanes": lanes})["result"]
+def _requantised(sums: Symbols, scales: Leaf, bounds: _Bounds, dtype: str) -> Symbols:
+    """Sums, `[entries, lanes]`, requantised with a scale each."""
+    fn = _requantising(bounds, dtype)
+    (store,) = ir.find(fn.body, ir.Store)
+    leaves = {"sums": Leaf(sums.reshape(-1)), "lanes": scales}
+    elements = Elementwise(lambda expr: ir.dtype_of(expr, fn.buffers), loads(leaves))
+    made = elements.value(store.value, sums.size)
+    if made is None:
+        assert scales.places is not None
+        lanes = gathered(scales.array, scales.places)
+        made = evaluate(_requantising(bounds, dtype, sums.size), {"sums": sums.reshape(-1), "lanes": lanes})["result"]
+    return made.reshape(sums.shape)
 
 
 @lru_cache(maxsize=256)
-def _requantising(shape: tuple[int, int], bounds: _Bounds, dtype: str) -> ir.Function:
-    sums, lanes = te.placeholder(shape, "int32", "sums"), te.placeholder((1, shape[1]), "int64", "lanes")
+def _requantising(bounds: _Bounds, dtype: str, count: int = 1) -> ir.Function:
+    sums, lanes = te.placeholder((count,), "int32", "sums"), te.placeholder((count,), "int64", "lanes")
     zero, low, high = (te.const(bound, "int64") for bound in bounds)
-    result = te.compute(shape, lambda n, o: requantisation(sums[n, o], lanes[0, o], zero, low, high, dtype), "result")
+    result = te.compute((count,), lambda n: requantisation(sums[n], lanes[n], zero, low, high, dtype), "result")
     return te.create_function([sums, lanes], [result], "requantise")

@@ -8,17 +8,119 @@ few different bounds, if they are inputs, so that these sums are counts or produ
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.certificates import field
+from vdla.compiler.certificates import field, product_kernels
 from vdla.compiler.certificates.operations import fitted, ring_bounds
-from vdla.compiler.certificates.symbols import LARGE, SymbolForm, Symbols, elements_of, type_bounds
+from vdla.compiler.certificates.product_kernels import DIGIT, MOST_PATTERNS
+from vdla.compiler.certificates.sum_bounds import observe
+from vdla.compiler.certificates.symbols import (
+    LARGE,
+    SYMBOL,
+    SymbolForm,
+    Symbols,
+    elements_of,
+    gathered,
+    type_bounds,
+)
 
 _Bounds = npt.NDArray[np.float64]
 _MOST_PAIRS = 4  # of bounds, of the operand with fewer of them
 _EXACT = 1 << 53  # integers of smaller magnitude are floats
+
+
+@dataclass(frozen=True, eq=False)
+class Matrices:
+    """Matrices of symbols: the places of their elements in a flat array, `[..., rows, columns]`."""
+
+    array: Symbols
+    places: npt.NDArray[np.int64]
+
+    @property
+    def symbols(self) -> Symbols:
+        """The elements themselves."""
+        return gathered(self.array, self.places)
+
+    @property
+    def turned(self) -> Matrices:
+        """The transposed matrices."""
+        return Matrices(self.array, self.places.swapaxes(-1, -2))
+
+
+def listed(symbols: Symbols) -> Matrices:
+    """Symbols as the elements of an array of their own."""
+    array = np.require(symbols, requirements=["C", "W"]).reshape(-1)
+    return Matrices(array, np.arange(symbols.size).reshape(symbols.shape))
+
+
+def products_of(a: Matrices, b: Matrices, dtype: str) -> Symbols | None:
+    """As `sums_of_products`; where all elements of one side are numbers, in compiled code."""
+    if a.places.shape[-1] and a.places.size and b.places.size:
+        made = _with_numbers(a, b, dtype)
+        if made is not None:
+            return made
+        made = _with_numbers(b.turned, a.turned, dtype)
+        if made is not None:
+            return made.swapaxes(-1, -2)
+    return sums_of_products(a.symbols, b.symbols, dtype)
+
+
+def _with_numbers(a: Matrices, b: Matrices, dtype: str) -> Symbols | None:
+    """Products with matrices of numbers; None where elements are not numbers, or not as small or as
+    few as exact sums of floats need.
+    """
+    batches, (terms, columns) = b.places.shape[:-2], b.places.shape[-2:]
+    factors = np.empty((int(np.prod(batches)), terms, columns))
+    most = product_kernels.numbers_at(b.array, _flat(b.places), factors.reshape(-1))
+    if most < 0:
+        return None
+    rows = np.ascontiguousarray(a.places).reshape(len(factors), -1, terms)
+    digits = np.empty((2, *rows.shape))
+    plain, norm = product_kernels.split(a.array, rows.reshape(-1), digits[0].reshape(-1), digits[1].reshape(-1))
+    norm *= most * terms
+    exact = int((_EXACT >> DIGIT) // max(1.0, most))  # terms of a sum
+    if not plain or norm >= LARGE or not exact:
+        return None
+    bounds = _bounds_with_numbers(a.array, rows, factors, dtype)
+    if bounds is None:
+        return None
+    values = np.zeros((*rows.shape[:-1], columns), np.uint64)
+    for k in range(0, terms, exact):
+        sums = digits[..., k : k + exact] @ factors[None, :, k : k + exact]
+        product_kernels.combine(sums[0].reshape(-1), sums[1].reshape(-1), values.reshape(-1))
+    made = np.empty(values.shape, SYMBOL)
+    observe(dtype, *bounds[1:])
+    product_kernels.fit(values, *bounds, norm, *type_bounds(dtype), made)
+    return made.reshape(*batches, *made.shape[1:])
+
+
+def _bounds_with_numbers(
+    array: Symbols, rows: npt.NDArray[np.int64], factors: _Bounds, dtype: str
+) -> tuple[npt.NDArray[np.int64], _Bounds, _Bounds] | None:
+    """The pattern of each row, and the bounds of its products, `[batches, patterns, columns]`; None
+    where a term may leave the type.
+    """
+    batches, count, terms = rows.shape
+    pattern_of, first = np.empty(batches * count, np.int64), np.empty(MOST_PATTERNS, np.int64)
+    different = product_kernels.patterns(array, rows.reshape(-1, terms), pattern_of, first)
+    shown = rows.reshape(1, -1, terms)[:, first[:different]] if different >= 0 else rows
+    if different < 0:
+        pattern_of = np.tile(np.arange(count), batches)
+    some = gathered(array, shown)
+    low, high = some["low"].astype(np.float64), some["high"].astype(np.float64)
+    furthest = max(-low.min(), high.max(), 0.0) * np.abs(factors).max()
+    if furthest > -type_bounds(dtype)[0] - 1 or furthest * terms >= _EXACT:
+        return None
+    positive, negative = np.maximum(factors, 0), np.minimum(factors, 0)
+    bounds = low @ positive + high @ negative, high @ positive + low @ negative
+    return pattern_of.reshape(batches, count), *bounds
+
+
+def _flat(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.ascontiguousarray(places).reshape(-1)
 
 
 def sums_of_products(a: Symbols, b: Symbols, dtype: str) -> Symbols | None:

@@ -8,28 +8,27 @@ instruction that use different sums run at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir, te
+from vdla.compiler.certificates import sum_kernels
 from vdla.compiler.certificates.compute_steps import ComputeSteps, KnownSteps
+from vdla.compiler.certificates.elementwise import numbers, unknowns
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.extension_run import ExtensionRun
 from vdla.compiler.certificates.operations import binary, cast
-from vdla.compiler.certificates.pending import KeptEntries, PendingProducts
+from vdla.compiler.certificates.pending import VECTOR_OPS, PendingProducts, combine_sums
 from vdla.compiler.certificates.pending_results import PendingResults, write
 from vdla.compiler.certificates.symbols import (
-    OPAQUE,
     SYMBOL,
     CertificateError,
     Symbols,
     chosen,
     gathered,
-    numbers,
-    unknowns,
 )
 from vdla.compiler.extensions import base
 from vdla.hardware.config import Buffer
@@ -41,6 +40,9 @@ from vdla.hardware.program.tensor import CONSTANT_BITS, UOP
 _Row = Mapping[str, int]
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
+_OPCODE, _EMIT = COL["opcode"], COL["emit"]
+_NOTHING = np.zeros(1, SYMBOL)
+_ANY = 1 << 62  # the depth of a buffer that an instruction does not read
 
 
 class SymbolicRun:
@@ -60,29 +62,40 @@ class SymbolicRun:
         lanes = config.batch * config.block_out
         inp = _earlier("inp", (config.inp_depth, config.batch, config.block_in), config.inp_dtype)
         wgt = _earlier("wgt", (config.wgt_depth, config.block_out, config.block_in), config.wgt_dtype)
-        self.inp, self.wgt = KeptEntries(inp), KeptEntries(wgt)
         self.scl = _earlier("scl", (config.scl_depth, config.block_out), "int64")
         self.acc = _earlier("acc", (config.acc_depth, lanes), "int32")
         out = _earlier("out", (config.out_depth, lanes), config.out_dtype)
         self.results = PendingResults(out, config.out_dtype, config.batch, self.dram)
         self.raw = _earlier("raw", (config.out_slots, lanes), "int32")
-        self.products = PendingProducts(config, self.inp, self.wgt, self.acc)
+        self.products = PendingProducts(config, inp, wgt, self.acc)
+        self.inp, self.wgt = self.products.inputs, self.products.weights
         self.extensions = ExtensionRun(config, self.products, self.acc)
+        self.index = 0
+        self._targets = {
+            Buffer.INP: self.inp.now, Buffer.WGT: self.wgt.now, Buffer.SCL: self.scl, Buffer.ACC: self.acc
+        }  # fmt: skip
+        self._depths = (config.acc_depth, config.inp_depth, config.wgt_depth, config.scl_depth, config.out_depth)
         self.is_raw = np.zeros(config.out_depth, np.bool_)
         self.uops = np.zeros((config.uop_depth, 5), np.int64)
         self.steps = KnownSteps(self.uops)
 
     def run(self) -> Mapping[str, Symbols]:
         """Run all instructions; the outputs by name, in their packed shapes."""
+        waiting: list[list[int]] = []
         for index, columns in enumerate(self.program.columns.tolist()):
-            row = {name: columns[place] for name, place in COL.items()}
+            self.index = index
             try:
+                if columns[_OPCODE] == Opcode.GEMM and columns[_EMIT] == Emit.NONE:
+                    waiting.append(columns)
+                    continue
+                self._multiply(waiting)
+                row = dict(zip(COL, columns, strict=False))
                 self._execute(row, columns, int(self.program.tensor_of[index]))
             except CertificateError as error:
-                raise CertificateError(f"{error}, in instruction {index}") from None
+                raise CertificateError(f"{error}, in instruction {self.index}") from None
             except (IndexError, ValueError):  # of NumPy; nothing else is out of its range
                 rule = "program must stay in its buffers and tensors, as vdla verify shows"
-                raise CertificateError(f"certify: {rule}, got instruction {index} that does not") from None
+                raise CertificateError(f"certify: {rule}, got instruction {self.index} that does not") from None
         self.results.flush()
         outputs = (tensor for tensor in self.program.tensors if tensor.role == "output")
         return {tensor.name: self.dram[tensor.name].reshape(tensor.shape) for tensor in outputs}
@@ -94,9 +107,9 @@ class SymbolicRun:
             case Opcode.STORE:
                 self._store(row, self.program.tensors[tensor])
             case Opcode.GEMM:
-                self._gemm(row)
+                self._gemm(row, columns)
             case Opcode.VECTOR:
-                self._vectors(row)
+                self._vectors(row, columns)
             case opcode if opcode == EXTENSION:
                 self._extension(row, columns)
         if row["emit"] == StagedEmit.STAGE and row["opcode"] not in (Opcode.LOAD, Opcode.STORE, Opcode.SYNC):
@@ -112,38 +125,58 @@ class SymbolicRun:
             self.uops[first : first + count] = self._micro_ops(row, tensor)
             self.steps.forget()
             return
-        target = {Buffer.INP: self.inp.now, Buffer.WGT: self.wgt.now, Buffer.SCL: self.scl, Buffer.ACC: self.acc}[
-            buffer
-        ]
-        padding = numbers(row["pad_value"]).view(OPAQUE)
-        grid = np.broadcast_to(padding, (z, rows, columns, *target.shape[1:])).copy()
+        target = self._targets[buffer]
+        size = target[0].size
+        source, window = _NOTHING, [0, 0, 0, z, y, 0]
         if tensor is not None and y * x:
-            self.results.before_read(tensor.name)
-            elements = gathered(self.dram[tensor.name], self._places(row, tensor, target[0].size, row["widen"]))
-            inner = grid[:, row["y_before"] : row["y_before"] + y, row["x_before"] : row["x_before"] + x]
-            inner[...] = elements.view(OPAQUE).reshape(inner.shape)
-        entries = grid.reshape(count, *target.shape[1:]).view(SYMBOL)
-        if buffer in (Buffer.INP, Buffer.WGT):
-            self.products.write(self.inp if buffer is Buffer.INP else self.wgt, first, entries)
-            return
+            source, window = self.dram[tensor.name], self._window(row, tensor, size)
+            if self.results.has_stores(tensor.name):
+                self.results.before_read(tensor.name, _places_of(window))
+        if first < 0 or first + count > len(target):
+            raise IndexError(f"entries must be below {len(target)}, got {first + count}")
         if buffer is Buffer.ACC:
             self.products.flush()
-        target[first : first + count] = entries
+        around = [row["y_before"], row["y_after"], row["x_before"] * size, row["x_after"] * size]
+        if not y * x:  # all is padding
+            around = [rows - y, 0, columns * size, 0]
+            window = [0, 0, 0, z, y, 0]
+        padding = _number(row["pad_value"]).reshape(1)
+        sum_kernels.load(source, np.array([*window, *around]), padding, target.reshape(-1), first * size)
+        if buffer in (Buffer.INP, Buffer.WGT):
+            (self.inp if buffer is Buffer.INP else self.wgt).prepare(first, count)
 
-    def _places(self, row: _Row, tensor: ProgramTensor, elements: int, widen: int) -> _Ints:
-        """The places of a window in a flat tensor, `[z, y, x * elements]`."""
+    def _window(self, row: _Row, tensor: ProgramTensor, elements: int) -> list[int]:
+        """The elements of a flat tensor that a transfer moves: the first, the steps and the counts
+        of planes and lines, and the elements of a line. IndexError if the tensor has no such ones.
+        """
         bits, axi = CONSTANT_BITS[tensor.dtype], self.config.axi_bytes * 8
-        stored = {Buffer.ACC: self.config.inp_bits if widen else 32, Buffer.SCL: 64, Buffer.WGT: self.config.wgt_bits}
-        expected = stored.get(Buffer(row["buffer"]), self.config.inp_bits) if row["opcode"] == Opcode.LOAD else bits
-        beats = (
-            row["dram"]
-            + np.arange(row["z_size"])[:, None, None] * row["z_stride"]
-            + np.arange(row["y_size"])[None, :, None] * row["y_stride"]
-        )
-        if bits != expected or (beats * axi % bits).any():
+        begin, *steps = (row[name] * axi for name in ("dram", "z_stride", "y_stride"))
+        z, y, line = row["z_size"], row["y_size"], row["x_size"] * elements
+        expected = self._element_bits(row) if row["opcode"] == Opcode.LOAD else bits
+        inside = begin % bits or (z > 1 and steps[0] % bits) or (y > 1 and steps[1] % bits)
+        if bits != expected or inside:
             got = f"{bits} bits as {expected}" if bits != expected else "an address inside one"
             raise CertificateError(f"certify: elements of {tensor.name} must be moved whole, got {got}")
-        return beats * axi // bits + np.arange(row["x_size"] * elements)
+        ends = [(count - 1) * (step // bits) for count, step in zip((z, y), steps, strict=True) if count]
+        first, size = begin // bits, len(self.dram[tensor.name])
+        if z * y * line and (first + sum(map(_negative, ends)) < 0 or first + sum(map(_positive, ends)) + line > size):
+            raise IndexError(f"{tensor.name} must have the places of a transfer, got {size} elements")
+        return [first, steps[0] // bits, steps[1] // bits, z, y, line]
+
+    def _element_bits(self, row: _Row) -> int:
+        """The bits of the elements that a LOAD reads."""
+        match Buffer(row["buffer"]):
+            case Buffer.ACC:
+                return self.config.inp_bits if row["widen"] else 32
+            case Buffer.SCL:
+                return 64
+            case Buffer.WGT:
+                return self.config.wgt_bits
+        return self.config.inp_bits
+
+    def _places(self, row: _Row, tensor: ProgramTensor, elements: int) -> _Ints:
+        """The places of a window in a flat tensor, `[z, y, x * elements]`."""
+        return _places_of(self._window(row, tensor, elements))
 
     def _micro_ops(self, row: _Row, tensor: ProgramTensor | None) -> _Ints:
         if tensor is None or tensor.data is None:
@@ -158,37 +191,67 @@ class SymbolicRun:
         entries = slice(first, first + count)
         bits, lanes = CONSTANT_BITS[tensor.dtype], self.raw.shape[1]
         if bits == self.config.out_bits and not self.is_raw[entries].any():
-            self.results.store(tensor.name, self._places(row, tensor, lanes, 0), entries)
+            self.results.store(tensor.name, self._places(row, tensor, lanes), entries)
             return
         share = 32 // self.config.out_bits  # entries that a slot takes
         if bits != 32 or first % share or row["x_size"] % share or not self.is_raw[entries].all():
             raise CertificateError(f"certify: results must be stored whole, got {bits} bits of entries {first} on")
         slots = self.raw[first // share : (first + count) // share]
         self.results.flush()
-        write(self.dram[tensor.name], self._places(row, tensor, lanes // share, 0), slots)
+        write(self.dram[tensor.name], self._places(row, tensor, lanes // share), slots)
 
     # --- compute
 
-    def _gemm(self, row: _Row) -> None:
-        """Runs of iterations of one sum at once, as long as none of them ends in between."""
-        steps = self.steps.of(row)
-        for runs in self.steps.runs(row):
-            firsts, lasts = runs[:, 0], runs[:, -1]
-            acc, starts = steps.acc[firsts], steps.starts[firsts]
-            if starts.any():
-                self.products.start(acc[starts])
-            self.products.add(acc, steps.src[runs], steps.wgt[runs])
-            if steps.ends[lasts].any():
-                self.products.flush()
-                self._emit_ends(row, steps, lasts, gathered(self.acc, acc))
+    def _multiply(self, waiting: list[list[int]]) -> None:
+        """The GEMMs that wait, which emit nothing, one after the other."""
+        index = self.index
+        queue = []
+        for place, columns in enumerate(waiting):
+            self.index = index - len(waiting) + place
+            queue.append(self.steps.queued(columns, self._depths))
+        self.index = index
+        if queue:
+            self.products.multiply(self.steps.table, np.array(queue))
+        waiting.clear()
 
-    def _vectors(self, row: _Row) -> None:
+    def _gemm(self, row: _Row, columns: list[int]) -> None:
+        queue = np.array([self.steps.queued(columns, self._depths)])
+        self._emit_sums(row, *self.products.multiply(self.steps.table, queue))
+
+    def _emit_sums(self, row: _Row, sums: Symbols, ended: _Ints) -> None:
+        if len(ended):
+            self._emit(row, sums, ended[:, 0], ended[:, 1])
+
+    def _vectors(self, row: _Row, columns: list[int]) -> None:
+        made = self._compiled_vector(row, columns)
+        if made is not None:
+            self._emit_sums(row, *made)
+            return
         self.products.flush()
         steps = self.steps.of(row)
         for some in steps.rounds(reads_sums=row["source"] == Source.ACC):
             sums = self._vector(row, steps.acc[some], steps.src[some], steps.wgt[some], steps.starts[some])
             self.acc[steps.acc[some]] = sums
             self._emit_ends(row, steps, np.arange(len(steps.acc))[some], sums)
+
+    def _compiled_vector(self, row: _Row, columns: list[int]) -> tuple[Symbols, _Ints] | None:
+        """The sums that end in a VECTOR; None, and nothing has changed, if no loop covers it."""
+        op, operand, by_inp = VectorOp(row["op"]), Operand(row["operand"]), row["source"] == Source.INP
+        x = self.inp.now.reshape(-1, self.acc.shape[1]) if by_inp else self.acc
+        second = self.wgt.now.reshape(-1, self.config.block_out)
+        reads_x = operand == Operand.SRC or op is VectorOp.MAC
+        depths = (len(x) if reads_x else _ANY, len(second) if operand == Operand.WGT else _ANY)
+        queue = np.array([self.steps.queued(columns, (self._depths[0], *depths, *self._depths[3:]))])
+        made: tuple[Symbols, _Ints] | None = None
+        if op is VectorOp.MAC and by_inp and operand == Operand.WGT:
+            made = self.products.multiply_lanes(self.steps.table, queue)
+        if made is None and op in VECTOR_OPS:
+            self.products.flush()
+            types = (self.config.inp_dtype if by_inp else "int32", self.config.wgt_dtype)
+            if operand == Operand.IMM:
+                second, types, queue[0, 4] = _number(row["imm"]).reshape(1, 1), (types[0], "int32"), 0
+            made = combine_sums(op, operand, self.steps.table, queue, (x, second), types, self.acc)
+        return made
 
     def _extension(self, row: _Row, columns: list[int]) -> None:
         self.products.flush()
@@ -239,7 +302,8 @@ class SymbolicRun:
         """Emit sums; those that are requantised wait for others."""
         if row["emit"] != Emit.RAW:
             bounds = (row["zero_point"], row["clip_lo"], row["clip_hi"])
-            self.results.emit(bounds, sums, gathered(self.scl, scl), out)
+            entries, scale = np.unique(scl, return_inverse=True)
+            self.results.emit(bounds, sums, gathered(self.scl, entries), scale, out)
             self.is_raw[out] = False
             return
         share = 32 // self.config.out_bits
@@ -247,6 +311,26 @@ class SymbolicRun:
         for part in range(share):
             self.is_raw[out * share + part] = True
             self.results.overwrite(out * share + part)
+
+
+def _places_of(window: Sequence[int]) -> _Ints:
+    """The places of a window, `[planes, lines, elements]`."""
+    first, z_step, y_step, planes, lines, line = window
+    rows = first + np.arange(planes)[:, None, None] * z_step + np.arange(lines)[None, :, None] * y_step
+    return rows + np.arange(line)
+
+
+def _negative(value: int) -> int:
+    return min(0, value)
+
+
+def _positive(value: int) -> int:
+    return max(0, value)
+
+
+@lru_cache(maxsize=1024)
+def _number(value: int) -> Symbols:
+    return numbers(value)
 
 
 def _until_ends(steps: ComputeSteps) -> Iterator[slice]:

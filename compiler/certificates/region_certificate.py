@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from vdla.compiler.certificates.elementwise import numbers, unknowns
 from vdla.compiler.certificates.graph_run import run_graph
 from vdla.compiler.certificates.program_run import SymbolicRun
-from vdla.compiler.certificates.symbols import CertificateError, Symbols, numbers, unknowns
+from vdla.compiler.certificates.symbols import CertificateError, Symbols
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import RegionExpression
 from vdla.hardware.program import Program, ProgramTensor
@@ -151,24 +152,19 @@ class _TracedRun(SymbolicRun):
     def __init__(self, given: RegionProgram, inputs: Mapping[str, Symbols]) -> None:
         super().__init__(given.program, inputs)
         self._ends = list(accumulate(given.lines))
-        self._index = -1
         self._latest: Array = np.zeros(0, np.int64)  # where the last transfer read or wrote
         self.stored: dict[int, list[tuple[int, Array]]] = {}
 
-    def _execute(self, row: Mapping[str, int], columns: list[int], tensor: int) -> None:
-        self._index += 1
-        super()._execute(row, columns, tensor)
-
-    def _places(self, row: Mapping[str, int], tensor: ProgramTensor, elements: int, widen: int) -> Array:
-        self._latest = super()._places(row, tensor, elements, widen)
+    def _places(self, row: Mapping[str, int], tensor: ProgramTensor, elements: int) -> Array:
+        self._latest = super()._places(row, tensor, elements)
         return self._latest
 
     def _store(self, row: Mapping[str, int], tensor: ProgramTensor) -> None:
         super()._store(row, tensor)
         self.results.flush()
-        node = bisect_right(self._ends, int(self.program.source_of[self._index]))
+        node = bisect_right(self._ends, int(self.program.source_of[self.index]))
         values = self.dram[tensor.name]["value"][self._latest.reshape(-1)]
-        self.stored.setdefault(node, []).append((self._index, values))
+        self.stored.setdefault(node, []).append((self.index, values))
 
 
 def _difference(
