@@ -41,6 +41,7 @@ KEYED = ("cpu", "extents", "shapes", "place", "progress")
 MOST_BYTES = 2 << 30
 """The size of the cache, above which the models that were used longest ago are removed."""
 _OFF = "VDLA_MODEL_CACHE"
+_SHOWN: dict[Any, Any] = {}  # warnings, as Python's own registry of a module
 _LOCATION = b"location"  # in each model whose constants are in other files
 _ZIP = b"PK"  # a program of PyTorch
 
@@ -59,9 +60,11 @@ def kept_or_compiled(source: Source, target: Config | Target | str, **options: A
     if artifact is not None:
         return Model(artifact, expressions=partial(_expressions, key, source, target, options))
     with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")  # also what is ignored here: another process may show it
         model = _compiled(source, target, options)
     for warning in raised:
-        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        place = warning.filename, warning.lineno
+        warnings.warn_explicit(warning.message, warning.category, *place, registry=_SHOWN)
     if not raised:
         _write(key, model.artifact)
     return model

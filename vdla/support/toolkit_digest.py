@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 _FOLDERS = ("compiler", "hardware", "runtime", "simulator", "support")
-_SUFFIXES = {".py", ".ll"}
+_SUFFIXES = {".py", ".ll", ".jsonl"}
 
 
 @cache

@@ -150,6 +150,20 @@ def test_a_model_of_which_something_warned_warns_again(tmp_path, folder, monkeyp
     assert not folder.exists()
 
 
+def test_a_warning_that_nobody_wants_to_see_keeps_no_model(tmp_path, folder, monkeypatch):
+    original = compiling.compile_network
+
+    def compile_network(source, target, **options):
+        warnings.warn("mind the model", UserWarning, 2)
+        return original(source, target, **options)
+
+    monkeypatch.setattr(compiling, "compile_network", compile_network)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        vdla.compile(model_file(tmp_path / "m.onnx"), "host")
+    assert not folder.exists()
+
+
 def test_plans_for_further_shapes_are_compiled_as_the_kept_file_says(tmp_path, compiled):
     path = model_file(tmp_path / "m.onnx", rows="n")
     for rows in (1, 4):
