@@ -39,6 +39,7 @@ from vdla.compiler.operators.vdla.operator import Operator
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits, Target
 from vdla.compiler.te import Stage
+from vdla.compiler.te.tensors import placeholders_of
 from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import Program
 
@@ -253,9 +254,9 @@ class _Sides:
         self.sums = SumBounds()
         self.packing = mapped.packing
         self.unpacking = mapped.unpacking
-        self.plain = te.create_function(_placeholders(result), [result], mapped.name)
+        self.plain = te.create_function(placeholders_of(result), [result], mapped.name)
         self.sources = {source_of(tensor).name: source_of(tensor) for tensor in self.packing.values()}
-        for tensor in _placeholders(result):
+        for tensor in placeholders_of(result):
             _require_like(tensor, self.sources.setdefault(tensor.name, tensor), f"input {tensor.name}")
 
     def inputs(self, seed: int) -> dict[str, Symbols]:
@@ -320,19 +321,6 @@ def _require_tensors(program: Program, expected: Program) -> None:
     if described[0] != described[1]:
         names = [", ".join(sorted(tensors)) for tensors in described]
         raise CertificateError(f"certify: program must have the tensors {names[0]} of the operator, got {names[1]}")
-
-
-def _placeholders(result: te.Tensor) -> list[te.Tensor]:
-    """The inputs of an expression, in the order in which it reads them."""
-    seen: dict[str, te.Tensor] = {}
-    waiting = [result]
-    while waiting:
-        tensor = waiting.pop(0)
-        if tensor.stage is None:
-            seen.setdefault(tensor.name, tensor)
-        else:
-            waiting += [read for read in tensor.stage.reads if read is not tensor]
-    return list(seen.values())
 
 
 def source_of(tensor: te.Tensor) -> te.Tensor:

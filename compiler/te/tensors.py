@@ -258,3 +258,16 @@ def _is_constant(value: object) -> bool:
     if isinstance(value, tuple):
         return all(_is_constant(part) for part in value)
     return value is None or isinstance(value, bool | int | float | str)
+
+
+def placeholders_of(result: Tensor) -> list[Tensor]:
+    """The placeholders of an expression, in the order in which it reads them."""
+    seen: dict[str, Tensor] = {}
+    waiting = [result]
+    while waiting:
+        tensor = waiting.pop(0)
+        if tensor.stage is None:
+            seen.setdefault(tensor.name, tensor)
+        else:
+            waiting += [read for read in tensor.stage.reads if read is not tensor]
+    return list(seen.values())

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from vdla.compiler import te
 from vdla.compiler.ir import Function
+from vdla.compiler.te.tensors import placeholders_of
 from vdla.hardware.program import Program
 from vdla.puzzles.attempt import Attempt, Tried, assembled, assembled_text
 from vdla.puzzles.grade import PuzzleGrade
@@ -89,23 +90,10 @@ class Puzzle:
     def function(self) -> Function:
         """The expression as a function of the program's inputs, which gives its output."""
         result = self.result()
-        return te.create_function(inputs_of(result), [result], self.name.replace("-", "_"))
+        return te.create_function(placeholders_of(result), [result], self.name.replace("-", "_"))
 
     def _repr_markdown_(self) -> str:
         return self.text
 
     def __repr__(self) -> str:
         return f"<Puzzle {self.name}: at most {self.limit} cycles, best known {self.best}>"
-
-
-def inputs_of(result: te.Tensor) -> list[te.Tensor]:
-    """The placeholders of an expression, in the order in which it reads them."""
-    seen: dict[str, te.Tensor] = {}
-    waiting = [result]
-    while waiting:
-        tensor = waiting.pop(0)
-        if tensor.stage is None:
-            seen.setdefault(tensor.name, tensor)
-        else:
-            waiting += [read for read in tensor.stage.reads if read is not tensor]
-    return list(seen.values())
