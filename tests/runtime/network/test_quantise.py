@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import onnxruntime
 import pytest
+from helpers.exact_onnxruntime import exact_session
 from onnx import TensorProto, helper, numpy_helper
 
 from vdla.compiler.graph import Graph
@@ -56,9 +56,7 @@ def test_calibration_in_every_form_is_the_same(network):
 
 def test_saved_model_runs_elsewhere(network, tmp_path):
     network.save(tmp_path / "digits.onnx")
-    options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.x64quantprecision", "1")  # int16 sums saturate without VNNI
-    session = onnxruntime.InferenceSession(str(tmp_path / "digits.onnx"), options)
+    session = exact_session(str(tmp_path / "digits.onnx"))
     images = held_out_digits().images[:BATCH]
     [found] = session.run(None, {"image": images})
     exact = Evaluator(fuse_qdq(network.graph), prefer="numpy").run({"image": images})["logits"]

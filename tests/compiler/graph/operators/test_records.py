@@ -20,12 +20,16 @@ PRODUCT = ("vdla/commands", "vdla/support", "hardware", "compiler", "simulator",
 HOME = ("compiler/graph/operators", "runtime/numpy_operators")
 # Of single operators by others: importers, and tables.
 REWRITES = ("compiler/graph/onnx", "compiler/graph/passes/tabular.py", "compiler/graph/tflite")
-# Patterns of one operator: bounds of quantised results, neutral elements, biases that an Add adds.
+# Patterns of one operator: bounds of quantised results, neutral elements, biases that an Add adds,
+# norms of rows around an integer sum, places of elements from keys.
 PATTERNS = {
+    "compiler/certificates/scaled_weights.py": {"Add", "Mul", "Sub"},
     "compiler/graph/integer/result.py": {"Add", "Clip", "Div", "Mul", "Relu", "Round", "Sub"},
+    "compiler/graph/machine/row_results.py": {"BitwiseAnd", "Cast", "Neg"},
     "compiler/graph/passes/batch_norm.py": {"Add", "Div", "Mul", "Sub"},
     "compiler/graph/passes/expansion.py": {"Cast"},
     "compiler/graph/passes/plain_layers.py": {"Max", "Relu"},
+    "compiler/graph/passes/row_reductions.py": {"Add", "Div", "Mul", "Sqrt"},
     "compiler/graph/passes/simplify.py": {
         "Cast",
         "CastLike",
