@@ -133,11 +133,14 @@ def _statistics(program: Program, arguments: argparse.Namespace) -> RunStats:
     from vdla.runtime.devices import open_device
     from vdla.runtime.devices.run import run as run_on
     from vdla.simulator.timing import time_program
-    from vdla.simulator.verify import require_verified
+    from vdla.simulator.verify import VerifyError, require_verified
 
     config = with_dram(program.config, arguments.dram)
     if arguments.device == "sim":
-        require_verified(program)
+        try:
+            require_verified(program)
+        except VerifyError as error:
+            raise CommandError(f"view: a program must pass vdla verify, got {error}") from None
         return time_program(program, config)
     with open_device(arguments.device, config, **device_options("view", arguments)) as device:
         return run_on(program, with_random(program, {}, arguments.seed), device).statistics
