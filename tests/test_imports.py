@@ -197,7 +197,7 @@ ROOMS: dict[str, str] = {
         "support hardware.program compiler.graph compiler.graph.onnx compiler.graph.tflite runtime.native "
         "runtime.grid runtime.numpy_operators runtime.executor runtime.network verification.tflite_models"
     ),
-    "verification.grids": "support compiler.graph compiler.graph.onnx runtime.network",
+    "verification.grids": "support compiler.target compiler.graph compiler.graph.onnx runtime.network",
     "runtime.diagnosis": (
         "support hardware.isa hardware hardware.program hardware.asm compiler.operators.vdla compiler.operators "
         "compiler.templates simulator.support simulator.function simulator.stats simulator.verify simulator.timing "

@@ -6,11 +6,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto, checker
 
+from vdla.compiler.target import host
 from vdla.verification.grids.draw import Array
 
 _RELATIVE = {"float16": 1e-2, "bfloat16": 5e-2, "float32": 2e-4, "float64": 1e-6}
@@ -28,13 +30,29 @@ class ReferenceResults:
 
 
 def by_onnxruntime(model: ModelProto, inputs: Mapping[str, Array]) -> ReferenceResults:
-    """The results of ONNX Runtime without its optimisations."""
+    """The results of ONNX Runtime, without its optimisations where sums of bytes are exact.
+
+    Processors with AVX2 but no VNNI add products of an unsigned and a signed byte in int16, which
+    saturates. An optimisation makes weights unsigned, which a few operators do not take.
+    """
+    results = _by_onnxruntime(model, inputs, exact=_saturates())
+    return _by_onnxruntime(model, inputs, exact=False) if results.arrays is None and _saturates() else results
+
+
+@cache
+def _saturates() -> bool:
+    machine = host()
+    return machine.has("avx2") and not machine.has("avx512vnni") and not machine.has("avxvnni")
+
+
+def _by_onnxruntime(model: ModelProto, inputs: Mapping[str, Array], *, exact: bool) -> ReferenceResults:
     import onnxruntime
 
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options, levels = onnxruntime.SessionOptions(), onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_EXTENDED if exact else levels.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    options.add_session_config_entry("session.x64quantprecision", str(int(exact)))
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
         return ReferenceResults("onnxruntime", tuple(flat(session.run(None, dict(inputs)))))

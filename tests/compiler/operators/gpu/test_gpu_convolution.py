@@ -13,15 +13,17 @@ from vdla.compiler.operators.gpu import grid_schedule
 from vdla.compiler.operators.gpu.conv2d_schedule import Conv2dProblem, Conv2dTiles, schedule_conv2d
 from vdla.compiler.operators.gpu.depthwise_schedule import DepthwiseProblem
 from vdla.compiler.schedule import Schedule, ScheduleError
-from vdla.compiler.target import GridLimits
+from vdla.compiler.target import GridLimits, Target
 
 LIMITS = GridLimits("a device", threads=256)
+LANES_16 = Target.named("x86-64-avx512")  # plain weights are packed for its lanes
 SMALL = GridLimits("a small device", threads=64, shared_bytes=16 * 1024)
 
 
 def convolution(image=(1, 8, 14, 14), weight=(32, 8, 3, 3), dtype="float32", **options):
     x, w = te.placeholder(image, dtype, "x"), te.placeholder(weight, dtype, "w")
-    return te.create_function([x, w], [operators.conv2d(x, w, name="c", **{"pads": 1, **options})], "f")
+    given = {"pads": 1, "target": LANES_16, **options}
+    return te.create_function([x, w], [operators.conv2d(x, w, name="c", **given)], "f")
 
 
 def depthwise(image=(1, 6, 14, 14), multiplier=1, **options):
