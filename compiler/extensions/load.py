@@ -12,7 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from os import PathLike
 from pathlib import Path
@@ -190,8 +190,7 @@ class LoadedExtension:
 
     def unit(self, config: Config) -> ExtensionUnit:
         """The declaration for a plain configuration; ExtensionError with the line of its fault."""
-        code = self.declare.__code__
-        return unit_of(f"{code.co_filename}:{code.co_firstlineno}", _guarded(self.declare, config))
+        return unit_of(_place_of(self.declare), _guarded(self.declare, config))
 
     def plug_ins(self, config: Config) -> PlugInUnit:
         """Its plug-in unit for a machine."""
@@ -201,7 +200,7 @@ class LoadedExtension:
 def declared_for(source: Source, target: Any) -> ExtensionUnit:  # noqa: ANN401  what `declare` takes
     """What a source declares for a CPU's target; ExtensionError with the line of its fault."""
     declare = source if callable(source) else _declaration(str(source))
-    return unit_of(f"{declare.__code__.co_filename}:{declare.__code__.co_firstlineno}", _guarded(declare, target))
+    return unit_of(_place_of(declare), _guarded(declare, target))
 
 
 def load_extension(source: Source) -> LoadedExtension:
@@ -316,10 +315,9 @@ def _require_parameter(declare: Callable[..., Any]) -> None:
     try:
         inspect.signature(declare).bind(None)
     except TypeError as error:
-        code: CodeType | None = getattr(declare, "__code__", None)
-        place = f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""
         rule = "declare must take the configuration of a machine and nothing else"
-        raise ExtensionError(f"{place}{rule}, got declare{inspect.signature(declare)} ({error})") from None
+        got = f"declare{inspect.signature(declare)} ({error})"
+        raise ExtensionError(f"{_place_of(declare)}: {rule}, got {got}") from None
 
 
 def _of_entry_point(entry: EntryPoint) -> Declaration:
@@ -371,6 +369,19 @@ def _suggestion(error: Exception) -> str:
     return did_you_mean(error.name, (name for name in dir(error.obj) if not name.startswith("_")))
 
 
-def _file_of(run: Callable[[Any], Any]) -> str:
-    code: CodeType | None = getattr(run, "__code__", None)
+def _code_of(run: Callable[..., Any]) -> CodeType | None:
+    """The code of a function, or of what a partial or an object calls."""
+    while isinstance(run, partial):
+        run = run.func
+    code: CodeType | None = getattr(run, "__code__", None) or getattr(type(run).__call__, "__code__", None)
+    return code
+
+
+def _place_of(run: Callable[..., Any]) -> str:
+    code = _code_of(run)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else "extension"
+
+
+def _file_of(run: Callable[..., Any]) -> str:
+    code = _code_of(run)
     return code.co_filename if code is not None else "extension"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -263,6 +264,23 @@ def written(folder: Path, text: str) -> Path:
     path = folder / "triple.py"
     path.write_text(text)
     return path
+
+
+class Declares:
+    """An object that is called as a function."""
+
+    def __call__(self, config):
+        return lut(config)
+
+
+def named(name, config):
+    return replace(lut(config), name=name)
+
+
+@pytest.mark.parametrize(("declare", "name"), [(partial(named, "table"), "table"), (Declares(), "lut")])
+def test_whatever_can_be_called_declares(declare, name):
+    [plug_in] = vdla.extend(TINY, declare).extensions
+    assert plug_in.name == name
 
 
 def test_a_file_extends_a_machine(tmp_path):
