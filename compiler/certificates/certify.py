@@ -42,6 +42,7 @@ from vdla.compiler.te import Stage
 from vdla.compiler.te.tensors import placeholders_of
 from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import Program
+from vdla.support.integers import is_int
 
 _Inputs = Mapping[str, Symbols]
 _MOST_CORNERS = 16  # of the box of all inputs
@@ -150,7 +151,7 @@ def certify(
     expression: ir.Function | None = None,
     *,
     seed: int = 0,
-    target: Target | GridLimits | None = None,
+    target: Target | GridLimits | str | None = None,
     extents: Mapping[str, int] | None = None,
 ) -> NestCertificate: ...
 def certify(
@@ -160,7 +161,7 @@ def certify(
     seed: int = 0,
     program: Program | None = None,
     explain: bool = True,
-    target: Target | GridLimits | None = None,
+    target: Target | GridLimits | str | None = None,
     extents: Mapping[str, int] | None = None,
 ) -> Certificate | NetworkCertificate | NestCertificate:
     """Whether the program of a template or of a mapping computes its plain expression.
@@ -173,14 +174,18 @@ def certify(
     of its region, and the result is a `NetworkCertificate`.
 
     Of a schedule, its loop nest is certified against the function before all primitives, and the
-    result is a `NestCertificate`; `target` lowers the nest first, for a CPU or, as `GridLimits`, to
-    the kernels of a GPU. A function, or kernels, are certified against the function `expression`.
-    `extents` are numbers for symbolic extents.
+    result is a `NestCertificate`; `target` lowers the nest first, for a CPU or its name, or, as
+    `GridLimits`, to the kernels of a GPU. A function, or kernels, are certified against the
+    function `expression`; a function that `target` lowers, by default against itself. `extents`
+    are numbers for symbolic extents.
 
     Raises:
         CertificateError: something that is no operator, or what has no meaning on symbols.
+        TargetError: an unknown name of a CPU.
         PassError: a loop nest that cannot be lowered for `target`.
     """
+    if not is_int(seed) or seed < 0:
+        raise CertificateError(f"certify: seed must be an integer from 0, got {seed!r}")
     if isinstance(operator, Schedule | ir.Function) or _are_kernels(operator):
         return _certify_nest(operator, expression, target, extents, seed)
     _require_none("target", target, "a schedule or a function")
@@ -223,11 +228,18 @@ def _are_kernels(operator: object) -> TypeGuard[Sequence[GridKernel]]:
 def _certify_nest(
     nest: Schedule | ir.Function | Sequence[GridKernel],
     function: object,
-    target: Target | GridLimits | None,
+    target: Target | GridLimits | str | None,
     extents: Mapping[str, int] | None,
     seed: int,
 ) -> NestCertificate:
-    """The certificate of a loop nest, by default against itself before it was scheduled."""
+    """The certificate of a loop nest, by default against itself before it was scheduled or
+    lowered.
+    """
+    if isinstance(target, str):
+        target = Target.named(target)
+    if function is None and isinstance(nest, ir.Function) and target is None:
+        rule = "expression must be the Function that a function computes, or target must lower it, got neither"
+        raise CertificateError(f"certify {nest.name}: {rule}")
     if function is None:
         function = nest.unscheduled if isinstance(nest, Schedule) else nest
     if not isinstance(function, ir.Function):
@@ -235,7 +247,8 @@ def _certify_nest(
             f"certify: expression must be the Function that the loop nest computes, got {type(function).__name__}"
         )
     if target is not None and not isinstance(target, Target | GridLimits):
-        raise CertificateError(f"certify: target must be a Target or GridLimits, got {type(target).__name__}")
+        rule = "target must be a Target, the name of a CPU, or GridLimits"
+        raise CertificateError(f"certify: {rule}, got {type(target).__name__}")
     return certify_nest(nest.fn if isinstance(nest, Schedule) else nest, function, target, extents, seed)
 
 

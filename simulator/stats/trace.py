@@ -21,6 +21,7 @@ from vdla.hardware.isa import COL, QUEUES, Format, Opcode, Unit, isa_of
 from vdla.hardware.program import Program
 from vdla.simulator.stats.run_stats import RunStats
 from vdla.simulator.stats.times import UNKNOWN
+from vdla.simulator.stats.tokens import queue_ends
 from vdla.simulator.support.errors import SimulationError
 from vdla.support.arrays import Ints
 from vdla.support.atomic import write_text
@@ -65,7 +66,7 @@ class RunTrace:
         yield from _slices(program, stats)
         columns = program.columns
         for queue in QUEUES:
-            pushes, pops = _moving(columns, queue.producer, queue.push), _moving(columns, queue.consumer, queue.pop)
+            pushes, pops = queue_ends(columns, queue)
             yield from _arrows(columns, stats, queue.name, pushes, pops)
             yield from _occupancy(queue.name, stats.ends[pushes], stats.starts[pops])
 
@@ -101,11 +102,6 @@ def _name(encoding: Format, fields: dict[str, Any]) -> str:
 
 def _slice(track: int, name: str, start: int, cycles: int, fields: dict[str, Any]) -> _Event:
     return {"ph": "X", "name": name, "pid": _PROCESS, "tid": track, "ts": start, "dur": cycles, "args": fields}
-
-
-def _moving(columns: Ints, unit: Unit, token: str) -> Ints:
-    """The instructions of a unit that have a token bit set."""
-    return np.flatnonzero((columns[:, COL[token]] > 0) & (columns[:, COL["unit"]] == unit)).astype(np.int64)
 
 
 def _arrows(columns: Ints, stats: RunStats, queue: str, pushes: Ints, pops: Ints) -> Iterator[_Event]:

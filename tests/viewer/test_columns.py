@@ -130,9 +130,10 @@ def test_results_of_any_device_are_shown_and_anything_else_is_refused() -> None:
     result = vdla.run(program, arrays)
     one, other = vdla.view(result, program).recordings
     np.testing.assert_array_equal(one.times["start"], other.times["start"])
-    with pytest.raises(SimulationError) as error:
-        vdla.view(3)
-    assert str(error.value) == "view: run must be a Program, a Result or a compiled network, got 3"
+    for wrong in (3, None):
+        with pytest.raises(SimulationError) as error:
+            vdla.view(wrong)
+        assert str(error.value) == f"view: run must be a Program, a Result or a compiled network, got {wrong}"
     with pytest.raises(SimulationError) as error:
         vdla.view(vdla.simulate(program, arrays, mode="function"))
     assert str(error.value) == f"result of {program.name}: statistics need mode both or timing, got function"

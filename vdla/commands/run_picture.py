@@ -23,6 +23,7 @@ from vdla.commands.run_page import instruction_blocks
 from vdla.hardware.isa import COL, QUEUES, Unit
 from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
+from vdla.simulator.stats.tokens import queue_ends
 
 _TOP = TITLE + 14.0
 _PITCH = 17.0  # of rows
@@ -131,12 +132,10 @@ def _mark(scale: Scale, block: ChartBlock, y: float, row: float) -> str:
 
 def _tokens(scale: Scale, rows: dict[int, int], program: Program, stats: RunStats) -> Iterator[str]:
     """A line a token, between the rows of its instructions."""
-    columns, unit = program.columns, program.columns[:, COL["unit"]]
     pairs: list[tuple[int, int]] = []
     for queue in QUEUES:
-        pushes = np.flatnonzero((columns[:, COL[queue.push]] > 0) & (unit == queue.producer)).tolist()
-        pops = np.flatnonzero((columns[:, COL[queue.pop]] > 0) & (unit == queue.consumer)).tolist()
-        pairs += zip(pushes, pops, strict=False)
+        pushes, pops = queue_ends(program.columns, queue)
+        pairs += zip(pushes.tolist(), pops.tolist(), strict=False)
     if len(pairs) > _MOST_TOKENS:
         return
     for sender, receiver in pairs:

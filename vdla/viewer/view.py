@@ -59,7 +59,8 @@ def view(run: Viewable, other: Viewable | None = None) -> RunView:
         VerifyError: an unsafe program.
         SimulationError: anything else, a result without times, or a network without programs.
     """
-    return RunView(tuple(_recording(one) for one in (run, other) if one is not None))
+    runs = (run,) if other is None else (run, other)
+    return RunView(tuple(map(_recording, runs)))
 
 
 def _recording(run: Viewable) -> Recording:

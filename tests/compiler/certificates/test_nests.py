@@ -272,11 +272,16 @@ def test_what_is_no_loop_nest_is_refused() -> None:
     for call, message in (
         (lambda: vdla.certify(Schedule(fn), X), "certify: expression must be the Function that the loop nest computes, "
          "got Tensor"),
-        (lambda: vdla.certify(Schedule(fn), target="x86-64"), "certify: target must be a Target or "
-         "GridLimits, got str"),
+        (lambda: vdla.certify(Schedule(fn), target=3), "certify: target must be a Target, the name of a CPU, or "
+         "GridLimits, got int"),
+        (lambda: vdla.certify(fn), "certify product: expression must be the Function that a function computes, or "
+         "target must lower it, got neither"),
+        (lambda: vdla.certify(Schedule(fn), seed="1"), "certify: seed must be an integer from 0, got '1'"),
+        (lambda: vdla.certify(Schedule(fn), seed=-1), "certify: seed must be an integer from 0, got -1"),
         (lambda: vdla.certify(Schedule(fn), product(rows=4)), "certify product: parameters must be "
          "a float32[4, 6], b float32[6, 7], sums float32[4], got a float32[5, 6], b float32[6, 7], sums float32[5]"),
-        (lambda: vdla.certify(words), "certify: type must be bool or an integer of at most int64, got uint64"),
+        (lambda: vdla.certify(Schedule(words)), "certify: type must be bool or an integer of at most int64, "
+         "got uint64"),
     ):  # fmt: skip
         with pytest.raises(CertificateError) as error:
             call()  # type: ignore[no-untyped-call]
