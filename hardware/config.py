@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -55,7 +55,7 @@ _POWERS = {
     "uop_kib": (1, 65536),
     "acc_kib": (1, 65536),
     "out_kib": (1, 65536),
-    "axi_bits": (32, 256),
+    "axi_bits": (32, 512),
     "axi_ports": (1, 4),
 }
 _INTEGERS = {
@@ -194,7 +194,7 @@ class Config:
         Plug-ins and the stage are named with their digests; a plain machine has no such fields.
         """
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("extensions", "stage")}
-        values["dram"] = asdict(self.dram)
+        values["dram"] = self.dram.to_dict()
         values |= {"extensions": [extension.label for extension in self.extensions]} if self.extensions else {}
         return values | ({"stage": self.stage.label} if self.stage else {})
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from vdla.hardware.config import ConfigError, Dram
+from vdla.hardware.dram import PORT_FIELDS
 from vdla.support.atomic import write_text
 from vdla.support.errors import Error
 from vdla.support.file_kind import unreadable
@@ -40,7 +41,7 @@ class DramModel:
 
     def to_dict(self) -> dict[str, Any]:
         """The content of the file."""
-        values = (FORMAT, VERSION, asdict(self.dram), dict(self.measured))
+        values = (FORMAT, VERSION, self.dram.to_dict(), dict(self.measured))
         return dict(zip(KEYS, values, strict=True))
 
     @staticmethod
@@ -75,9 +76,9 @@ class DramModel:
 
 def _dram(values: object, where: str) -> Dram:
     names = [field.name for field in fields(Dram)]
-    if not isinstance(values, dict) or values.keys() != set(names):
+    if not isinstance(values, dict) or not set(PORT_FIELDS) <= values.keys() <= set(names):
         got = ", ".join(map(str, values)) if isinstance(values, dict) else repr(values)
-        raise DramModelError(f"{where}: dram must have the fields {', '.join(names)}, got {got or 'none'}")
+        raise DramModelError(f"{where}: dram must have the fields {', '.join(PORT_FIELDS)}, got {got or 'none'}")
     try:
         return Dram(**values)
     except ConfigError as error:

@@ -20,6 +20,7 @@ _PYNQ_512X2: Fields = {  # the same with two memory ports of 64 bits
     "axi_ports": 2,
     "dram": Dram(outstanding_reads=16),
 }
+_PYNQ_LM: Fields = {"axi_bits": 128, "axi_ports": 2, "dram": Dram(outstanding_reads=16)}
 _ULTRA96: Fields = {
     "axi_bits": 128,
     "dram": Dram(outstanding_reads=16, outstanding_writes=16),
@@ -35,6 +36,15 @@ _ZCU104: Fields = {
     "uop_kib": 64,
     "acc_kib": 512,
     "out_kib": 128,
+}
+_KV260: Fields = {**_ZCU104, "wgt_kib": 512, "acc_kib": 256}
+_KV260_LM: Fields = {  # two memory ports of 128 bits; a batch of 2 makes entries as wide as their beat
+    **_KV260,
+    "batch": 2,
+    "block_in": 16,
+    "block_out": 16,
+    "axi_bits": 256,
+    "axi_ports": 2,
 }
 _TINY: Fields = {
     "block_in": 4,
@@ -58,9 +68,11 @@ PRESET_FIELDS: dict[str, Fields] = {
     "pynq_z2": _PYNQ,
     "pynq_z1_512": _PYNQ_512,
     "pynq_z1_512x2": _PYNQ_512X2,
+    "pynq_z1_lm": _PYNQ_LM,
     "ultra96": _ULTRA96,
     "zcu104": _ZCU104,
-    "kv260": {**_ZCU104, "wgt_kib": 512, "acc_kib": 256},
+    "kv260": _KV260,
+    "kv260_lm": _KV260_LM,
     "osdi18": {"wgt_kib": 32, "clock_mhz": 200},
     "tiny": _TINY,
     "int4": {"inp_bits": 4, "wgt_bits": 4, "inp_kib": 16, "wgt_kib": 128, "out_kib": 16},

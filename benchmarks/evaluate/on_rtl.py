@@ -207,7 +207,7 @@ def _with_batch(batch: RtlBatch, opened: Open) -> tuple[RtlBatch, RtlBatchOutcom
 
 def _path(batch: RtlBatch) -> Path:
     library = build_library(batch.config, BuildOptions(assertions=True)).name  # its name has a hash of all sources
-    content = [library, batch.config.to_dict(), batch.first, batch.count, [asdict(dram) for dram in batch.memories]]
+    content = [library, batch.config.to_dict(), batch.first, batch.count, [dram.to_dict() for dram in batch.memories]]
     text = json.dumps([toolkit_digest("verification/programs"), *content], sort_keys=True)
     return user_cache("evaluate") / f"rtl-{hashlib.sha256(text.encode()).hexdigest()[:24]}.json"
 

@@ -17,7 +17,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import OFFSETS
 from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.rtl_build import build_library
-from vdla.runtime.devices.rtl_library import MemoryParameters, RtlMachine
+from vdla.runtime.devices.rtl_library import RtlMachine, memory_parameters
 from vdla.support.arrays import Bytes
 
 _CHUNK_CYCLES = 1 << 11
@@ -37,7 +37,7 @@ class RtlFabric:
             self._machine = RtlMachine("fabric", build_library(config), memory)
         except DeviceError as error:
             raise FabricError(str(error)) from None
-        self._machine.configure(_parameters(config))
+        self._machine.configure(memory_parameters(config))
         self._machine.map([])
         self._changed = Condition()
         self._waiting = 0  # accesses that wait for the model
@@ -154,15 +154,3 @@ class RtlFabric:
         self._thread.join()
         with self._model() as machine:
             machine.close()
-
-
-def _parameters(config: Config) -> MemoryParameters:
-    """The memory that the configuration describes."""
-    dram = config.dram
-    return MemoryParameters(
-        read_latency=dram.read_latency,
-        write_latency=dram.write_latency,
-        beat_cycles=dram.beat_cycles,
-        burst_gap=dram.burst_gap,
-        burst_beats=config.burst_beats,
-    )

@@ -60,7 +60,7 @@ def config_lines(config: Config) -> Iterator[str]:
         yield f".config extension={quote(plug_in.label)}"
     if config.stage is not None:
         yield f".config stage={quote(config.stage.label)}"
-    dram = dataclasses.asdict(config.dram)
+    dram = config.dram.to_dict()
     yield ".config " + " ".join(f"dram.{name}={value}" for name, value in dram.items())
 
 

@@ -53,7 +53,7 @@ PARTS = {
 FAMILIES = ("xc7", "xcup")
 """Architectures that have models of area and delay."""
 
-_ON_BOARD = {"ultra96": "zu3eg", "zcu104": "zu7ev", "kv260": "zu5ev"}
+_ON_BOARD = {"ultra96": "zu3eg", "zcu104": "zu7ev", "kv260": "zu5ev", "kv260_lm": "zu5ev"}
 DEFAULT_PART = "xc7z020"
 
 

@@ -247,9 +247,14 @@ def uop_layout(config: Sizes) -> tuple[Slot, ...]:
 
 @lru_cache(maxsize=64)
 def instruction_bytes(config: Sizes) -> int:
-    """Bytes of an instruction: 32, or 64 if the widest format needs it."""
+    """Bytes of an instruction: 32, or 64 if the widest format or a beat needs it."""
     widest = max(_end(slots) for slots in (*layout(config).values(), *plug_in_layouts(config)))
-    return next((bits for bits in WORD_BITS if bits >= widest), WORD_BITS[-1]) // 8
+    return _word_bits(config, widest) // 8
+
+
+def _word_bits(config: Sizes, widest: int) -> int:
+    """The shortest word for formats of so many bits; a word is one beat at least."""
+    return next((bits for bits in WORD_BITS if bits >= max(widest, 8 * config.axi_bytes)), WORD_BITS[-1])
 
 
 def misfit(config: Sizes) -> str | None:
@@ -269,7 +274,7 @@ def plug_in_misfit(config: Sizes) -> tuple[PlugIn, str] | None:
     is declared `wide` may widen it.
     """
     plain = max(_end(slots) for slots in layout(config).values())
-    plain_bits = next(bits for bits in WORD_BITS if bits >= plain)
+    plain_bits = _word_bits(config, plain)
     for plug_in, slots in zip(config.extensions, plug_in_layouts(config), strict=True):
         limit = WORD_BITS[-1] if plug_in.wide else plain_bits
         for slot in slots:

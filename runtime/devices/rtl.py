@@ -30,7 +30,7 @@ from vdla.runtime.devices.request_checks import MOST_BYTES, one_thread
 from vdla.runtime.devices.rtl_activity import Counters, activity_counts, model_counters
 from vdla.runtime.devices.rtl_buffers import buffer_contents
 from vdla.runtime.devices.rtl_build import BuildOptions, build_library
-from vdla.runtime.devices.rtl_library import UNIT_NUMBERS, EventLog, MemoryParameters, RtlMachine
+from vdla.runtime.devices.rtl_library import UNIT_NUMBERS, EventLog, MemoryParameters, RtlMachine, memory_parameters
 from vdla.runtime.devices.switching import SUFFIX as SAIF
 from vdla.simulator.energy import EventCounts
 from vdla.simulator.stats import RunStats, Times, macs_of
@@ -117,13 +117,9 @@ class RtlDevice(MemoryDevice):
         self.driver.identify(self.config)
 
     def _parameters(self) -> MemoryParameters:
-        dram, error = self.config.dram, self.injection
-        return MemoryParameters(
-            read_latency=dram.read_latency,
-            write_latency=dram.write_latency,
-            beat_cycles=dram.beat_cycles,
-            burst_gap=dram.burst_gap,
-            burst_beats=self.config.burst_beats,
+        error = self.injection
+        return memory_parameters(
+            self.config,
             stalls=self._stalls is not None,
             seed=self._stalls or 0,
             error_channel=0 if error is None else 1 + bool(error.write),
@@ -208,7 +204,7 @@ class RtlDevice(MemoryDevice):
         """Soft reset with the fastest memory after an error; a new machine if that fails."""
         quick = self._parameters()
         quick.read_latency = quick.write_latency = quick.beat_cycles = 1
-        quick.burst_gap = 0
+        quick.burst_gap = quick.bus_bytes = 0
         try:
             self._machine.configure(quick)
             self.driver.request_reset()

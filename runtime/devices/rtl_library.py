@@ -17,6 +17,7 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.hardware.config import Config
 from vdla.runtime.devices.device import DeviceError
 
 Ints = NDArray[np.int64]
@@ -41,9 +42,16 @@ class MemoryParameters(ctypes.Structure):
         (name, ctypes.c_uint32)
         for name in (
             "read_latency", "write_latency", "beat_cycles", "burst_gap", "burst_beats", "stalls", "seed",
-            "error_channel", "error_burst", "error_beat", "error_response",
+            "error_channel", "error_burst", "error_beat", "error_response", "bus_bytes", "banks", "page_bytes",
+            "page_miss", "refresh_interval", "refresh_cycles", "turnaround",
         )
     )  # fmt: skip
+
+
+def memory_parameters(config: Config, **others: int) -> MemoryParameters:
+    """The memory that a configuration describes, with stalls and errors as given."""
+    dram = {name: value for name, value in config.dram.to_dict().items() if not name.startswith("outstanding")}
+    return MemoryParameters(burst_beats=config.burst_beats, **dram, **others)
 
 
 class ControlInputs(ctypes.Structure):

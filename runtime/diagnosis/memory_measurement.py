@@ -35,7 +35,9 @@ _LIMITS = {
     "beat_cycles": (1, 256),
     "burst_gap": (0, 256),
 }
-_START = Dram(80, 40, 256, 256, 1, 0)
+_START = Dram(
+    read_latency=80, write_latency=40, outstanding_reads=256, outstanding_writes=256, beat_cycles=1, burst_gap=0
+)
 _START_READS = (256, 1, 2, 4)
 """With few, single bursts wait for each other, and latencies look longer."""
 _ROUNDS = 8

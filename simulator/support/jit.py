@@ -39,6 +39,7 @@ _SOURCES = (
     "simulator/timing/cycle_counts.py",
     "simulator/timing/event_loop.py",
     "simulator/timing/layout.py",
+    "simulator/timing/pages.py",
     "simulator/timing/wait_table.py",
 )
 

@@ -36,6 +36,7 @@ from vdla.simulator.timing.layout import (
     NEXT_S,
     P_BEAT,
     P_BURST,
+    P_BUS,
     P_COMMAND_DELAY,
     P_DISPATCH_DELAY,
     P_FETCH_BUFFER,
@@ -61,6 +62,9 @@ from vdla.simulator.timing.layout import (
     POP_NEXT,
     POP_PREV,
     PORT_LAST,
+    POSTED_AT,
+    POSTED_BEAT,
+    POSTED_BEATS,
     PREV,
     R_COUNT,
     R_GRANT,
@@ -90,6 +94,7 @@ from vdla.simulator.timing.layout import (
     Z_RUNS,
     Z_STRIDE,
 )
+from vdla.simulator.timing.pages import read_wait
 from vdla.simulator.timing.wait_table import KIND_CORE, KIND_READ, KIND_WRITE, NONE
 from vdla.support.arrays import Ints
 
@@ -127,7 +132,15 @@ def _start_time(table: Ints, times: Ints, params: Ints, k: Int) -> Int:
 
 @helper
 def _start(
-    table: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, unit: Int
+    table: Ints,
+    times: Ints,
+    state: Ints,
+    requests: Ints,
+    ring: Ints,
+    posted: Ints,
+    counts: Ints,
+    params: Ints,
+    unit: Int,
 ) -> bool:
     k = state[NEXT_S + unit]
     if k >= len(table):
@@ -141,7 +154,7 @@ def _start(
     if kind == KIND_READ:
         state[PENDING + unit] = k
     elif kind == KIND_WRITE:
-        _write(table, times, state, requests, ring, counts, params, k)
+        _write(table, times, state, requests, ring, posted, counts, params, k)
     elif kind == KIND_CORE:
         times[k, T_F] = at + table[k, CYCLES]
         times[k, T_C] = times[k, T_F] + table[k, TAIL]
@@ -225,7 +238,15 @@ def _advance(table: Ints, request: Ints, k: Int, beats: Int) -> bool:
 
 @helper
 def _write(
-    table: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, k: Int
+    table: Ints,
+    times: Ints,
+    state: Ints,
+    requests: Ints,
+    ring: Ints,
+    posted: Ints,
+    counts: Ints,
+    params: Ints,
+    k: Int,
 ) -> None:
     """Issue all bursts of a STORE: no other unit writes, so its start determines them."""
     request = requests[STORE]
@@ -241,6 +262,9 @@ def _write(
         at = max(ready, ring[slot] + 1)
         if state[W_COUNT] > 0:
             at = max(at, state[W_LAST] + params[P_BEAT] + params[P_GAP])
+        if params[P_BUS] > 0:
+            write = posted[state[W_COUNT]]
+            write[POSTED_AT], write[POSTED_BEAT], write[POSTED_BEATS] = at, request[4], n
         state[W_LAST] = at + (n * params[P_PORTS] - 1) * params[P_BEAT]
         ring[slot] = state[W_LAST] + params[P_WRITE_LATENCY] + params[P_PORT_DELAY]
         state[W_COUNT] += 1
@@ -255,7 +279,14 @@ def _write(
 
 @helper
 def _settle(
-    table: Ints, times: Ints, state: Ints, requests: Ints, write_ring: Ints, counts: Ints, params: Ints
+    table: Ints,
+    times: Ints,
+    state: Ints,
+    requests: Ints,
+    write_ring: Ints,
+    posted: Ints,
+    counts: Ints,
+    params: Ints,
 ) -> None:
     """Settle every event whose causes are known."""
     moved = True
@@ -264,7 +295,7 @@ def _settle(
         while _dispatch(table, times, state):
             moved = True
         for unit in range(3):
-            while _start(table, times, state, requests, write_ring, counts, params, unit):
+            while _start(table, times, state, requests, write_ring, posted, counts, params, unit):
                 moved = True
                 _begin_read(table, times, state, requests, params, unit)
             if _begin_read(table, times, state, requests, params, unit):
@@ -296,12 +327,12 @@ def _following(number: Int, count: Int) -> Int:
 
 
 @inline_helper
-def _grant(state: Ints, ring: Ints, counts: Ints, params: Ints, who: Int, g: Int, n: Int) -> tuple[Int, Int]:
-    """Grant a read burst of `who` and count its cycles; the cycles in which its first beat could
-    come at the earliest, by the burst's port, and comes.
+def _grant(state: Ints, ring: Ints, counts: Ints, params: Ints, who: Int, g: Int, n: Int, wait: Int) -> tuple[Int, Int]:
+    """Grant a read burst of `who`, which waits for the memory, and count its cycles; the cycles in
+    which its first beat could come at the earliest, by the burst's port, and comes.
     """
     due = g + params[P_READ_LATENCY] + params[P_READ_DELAY]
-    ready = due + (params[P_PORTS] - 1) * (params[P_BEAT] - 1)
+    ready = due + wait + (params[P_PORTS] - 1) * (params[P_BEAT] - 1)
     port = PORT_LAST + state[R_PORT]
     if state[R_COUNT] >= params[P_PORTS]:
         next_burst = state[port] + params[P_BEAT] + params[P_GAP]
@@ -330,9 +361,23 @@ def _beat(ready: Int, first: Int, number: Int, params: Ints) -> Int:
 
 
 @helper
-def _grant_fetch(table: Ints, times: Ints, state: Ints, ring: Ints, fetch: Ints, params: Ints, g: Int, n: Int) -> None:
+def _grant_fetch(
+    table: Ints,
+    times: Ints,
+    state: Ints,
+    ring: Ints,
+    posted: Ints,
+    memory: Ints,
+    fetch: Ints,
+    params: Ints,
+    g: Int,
+    n: Int,
+) -> None:
     count_fetch(table, times, state, fetch, g)
-    ready, first = _grant(state, ring, fetch, params, FETCH, g, n)
+    wait = 0
+    if params[P_BUS] > 0:
+        wait = read_wait(memory, posted, state, params, g, params[P_STREAM] + state[F_BEATS], n)
+    ready, first = _grant(state, ring, fetch, params, FETCH, g, n, wait)
     state[F_MARK] = state[R_LAST] + 1
     k = state[F_BEATS] // params[P_WORD]
     start = state[F_BEATS]
@@ -351,6 +396,8 @@ def _grant_read(
     state: Ints,
     requests: Ints,
     ring: Ints,
+    posted: Ints,
+    memory: Ints,
     counts: Ints,
     params: Ints,
     unit: Int,
@@ -360,7 +407,10 @@ def _grant_read(
     """Grant a burst of a unit; whether it was the instruction's last."""
     k = state[ACTIVE + unit]
     counts[k, BANDWIDTH] += max(0, g - max(times[k, T_Q], state[COVERED + unit] + 1))
-    _grant(state, ring, counts[k], params, unit, g, n)
+    wait = 0
+    if params[P_BUS] > 0:
+        wait = read_wait(memory, posted, state, params, g, requests[unit, 4], n)
+    _grant(state, ring, counts[k], params, unit, g, n, wait)
     requests[unit, 0] = g + 1
     if _advance(table, requests[unit], k, n):
         return False
@@ -398,9 +448,11 @@ def _run(
     requests: Ints,
     read_ring: Ints,
     write_ring: Ints,
+    posted: Ints,
+    memory: Ints,
 ) -> Int:
     """Run to DONE, DEADLOCK or TIMEOUT; `state[R_GRANT]` is the last grant."""
-    _settle(table, times, state, requests, write_ring, counts, params)
+    _settle(table, times, state, requests, write_ring, posted, counts, params)
     fetch_at, fetch_n = _fetch_request(table, times, state, params)
     while True:
         compute_at = requests[COMPUTE, 0] if state[ACTIVE + COMPUTE] != NONE else FAR
@@ -413,14 +465,16 @@ def _run(
             state[R_GRANT] = g
             return TIMEOUT
         if fetch_at <= g:
-            _grant_fetch(table, times, state, read_ring, fetch, params, g, fetch_n)
+            _grant_fetch(table, times, state, read_ring, posted, memory, fetch, params, g, fetch_n)
             settled = False
         else:
             unit = COMPUTE if compute_at <= g else LOAD
             n = _burst(requests[unit, 3], requests[unit, 4], params)
-            settled = not _grant_read(table, times, state, requests, read_ring, counts, params, unit, g, n)
+            settled = not _grant_read(
+                table, times, state, requests, read_ring, posted, memory, counts, params, unit, g, n
+            )
         if not settled:
-            _settle(table, times, state, requests, write_ring, counts, params)
+            _settle(table, times, state, requests, write_ring, posted, counts, params)
             fetch_at, fetch_n = _fetch_request(table, times, state, params)
     n = len(table)
     done = state[NEXT_D] == n and state[NEXT_E] == n and state[NEXT_E + 1] == n and state[NEXT_E + 2] == n
@@ -441,11 +495,13 @@ def run(
     state: Ints,
     requests: Ints,
     rings: Ints,
+    posted: Ints,
+    memory: Ints,
     queues: Ints,
 ) -> tuple[Int, Int]:
     """Fill `times` and the counters; (status, total cycles, or the last grant)."""
     _initialise(table, state)
-    status = _run(table, params, times, counts, fetch, state, requests, rings[0], rings[1])
+    status = _run(table, params, times, counts, fetch, state, requests, rings[0], rings[1], posted, memory)
     if status != DONE:
         return status, state[R_GRANT]
     return status, account(table, times, counts, fetch, idle, state, queues, params[P_COMMAND_DELAY])

@@ -22,7 +22,7 @@ from vdla.simulator.timing import event_loop
 from vdla.simulator.timing import layout as at
 from vdla.simulator.timing.layout import T_C, T_D, T_E, T_S, UNKNOWN
 from vdla.simulator.timing.vector_stalls import vector_stalls
-from vdla.simulator.timing.wait_table import POP_QUEUE, stream_beats, wait_table
+from vdla.simulator.timing.wait_table import KIND_WRITE, POP_QUEUE, F, stream_beats, wait_table
 from vdla.support.arrays import Bools, Ints
 
 MAX_CYCLES = 1 << 50
@@ -121,7 +121,7 @@ def attempt_columns(
     waits = np.zeros((len(linked), len(COUNTERS)), np.int64)
     fetch = np.zeros(len(COUNTERS), np.int64)
     idle = np.zeros(3, np.int64)
-    scratch = _scratch(config)
+    scratch = _scratch(config, table)
     params = _params(config, stream_beat, max_cycles)
     status, cycles = event_loop.run(table, params, times, waits, fetch, idle, *scratch, POP_QUEUE)
     counters = _counters(linked, waits, fetch, idle)
@@ -138,11 +138,24 @@ def is_prepared() -> bool:
     return is_compiled(event_loop.run)
 
 
-def _scratch(config: Config) -> tuple[Ints, Ints, Ints]:
-    """The state, the burst iterators, and the last beats of outstanding bursts on both channels."""
+def _scratch(config: Config, table: Ints) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """The state, the burst iterators, the last beats of outstanding bursts on both channels; the
+    write bursts, and the memory that takes them, where the configuration has a model of it.
+    """
     slots = max(config.dram.outstanding_reads, config.dram.outstanding_writes)
     state, requests = np.zeros(at.STATE_SIZE, np.int64), np.zeros((3, at.ITERATOR), np.int64)
-    return state, requests, np.full((2, slots), -1, np.int64)
+    posted = np.zeros((_most_write_bursts(config, table) if config.dram.bus_bytes else 0, at.POSTED_SIZE), np.int64)
+    memory = np.zeros(at.BUS_SIZE + at.BANK_SIZE * config.dram.banks, np.int64)
+    memory[at.BUS_SIZE + at.BANK_ROW :: at.BANK_SIZE] = -1
+    return state, requests, np.full((2, slots), -1, np.int64), posted, memory
+
+
+def _most_write_bursts(config: Config, table: Ints) -> int:
+    """A bound of the write bursts: a run has them by length, and one more at each page and end."""
+    stores = table[table[:, F["kind"]] == KIND_WRITE]
+    run = stores[:, F["run"]]
+    bursts = run // config.burst_beats + run // contract.page_beats(config) + 2
+    return int((stores[:, F["y_runs"]] * stores[:, F["z_runs"]] * bursts).sum())
 
 
 def _counters(linked: Ints, waits: Ints, fetch: Ints, idle: Ints) -> Ints:
@@ -178,6 +191,14 @@ def _params(config: Config, stream_beat: int, max_cycles: int) -> Ints:
         "merge_delay": contract.merge_delay(config),
         "read_delay": contract.read_delay(config),
         "port_delay": contract.PORT_DELAY,
+        "bus_bytes": dram.bus_bytes,
+        "banks": dram.banks,
+        "memory_page": dram.page_bytes // config.axi_bytes,
+        "page_miss": dram.page_miss,
+        "refresh_interval": dram.refresh_interval,
+        "refresh_cycles": dram.refresh_cycles,
+        "turnaround": dram.turnaround,
+        "beat_bytes": config.axi_bytes,
         "limit": min(max_cycles, MAX_CYCLES),
     }
     return np.array([values[name] for name in at.PARAMS], np.int64)

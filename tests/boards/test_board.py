@@ -114,7 +114,8 @@ def test_a_file_without_a_description_is_refused(text: str, error: str, tmp_path
         (
             "configurations", [{"name": "mine", "preset": "pynq"}],
             "board: configuration mine: config: preset must be one of pynq_z1, pynq_z2, pynq_z1_512, pynq_z1_512x2, "
-            "ultra96, zcu104, kv260, osdi18, tiny, int4, batch4, got pynq (did you mean pynq_z2?)",
+            "pynq_z1_lm, ultra96, zcu104, kv260, kv260_lm, osdi18, tiny, int4, batch4, got pynq "
+            "(did you mean pynq_z2?)",
         ),
         (
             "configurations", [{"name": "mine", "block_inn": 32}],
@@ -229,7 +230,8 @@ def test_a_preset_of_another_board_is_refused() -> None:
     with pytest.raises(BoardError) as caught:
         load_board("pynq_z1").config("pynq_z2")
     assert str(caught.value) == (
-        "board pynq_z1: preset must be one of pynq_z1, pynq_z1_512, pynq_z1_512x2, got pynq_z2 (did you mean pynq_z1?)"
+        "board pynq_z1: preset must be one of pynq_z1, pynq_z1_512, pynq_z1_512x2, pynq_z1_lm, got pynq_z2 "
+        "(did you mean pynq_z1?)"
     )
 
 

@@ -19,10 +19,10 @@ def test_the_list_has_a_line_for_each_preset_of_a_board(capsys: Capture) -> None
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[2:] if not line.startswith(" ")] == board_names()
     assert [line.split()[-1] for line in lines[2:]] == [
-        "aup_zu3", "kr260", "kv260", "pynq_z1", "pynq_z1_512", "pynq_z1_512x2", "pynq_z2", "ultra96", "zcu104",
-        "zybo_z7_20",
+        "aup_zu3", "kr260", "kv260", "kv260_lm", "pynq_z1", "pynq_z1_512", "pynq_z1_512x2", "pynq_z1_lm", "pynq_z2",
+        "ultra96", "zcu104", "zybo_z7_20",
     ]  # fmt: skip
-    assert lines[5].split() == ["pynq_z1", "xc7z020clg400-1", "100", "HP0", "x", "64", "0x43c00000", "pynq_z1"]
+    assert lines[6].split() == ["pynq_z1", "xc7z020clg400-1", "100", "HP0", "x", "64", "0x43c00000", "pynq_z1"]
     assert max(map(len, lines)) <= 80
 
 
@@ -72,7 +72,10 @@ def test_the_file_of_a_board_is_a_machine_of_other_commands(tmp_path: Path, caps
             ["vivado", "pynq_z3", "-o", "x"],
             "board: name must be one of aup_zu3, kr260, kv260, pynq_z1, pynq_z2, ",
         ),
-        (["vivado", "kv260", "--preset", "zcu104", "-o", "x"], "board kv260: preset must be one of kv260, got zcu104"),
+        (
+            ["vivado", "kv260", "--preset", "zcu104", "-o", "x"],
+            "board kv260: preset must be one of kv260, kv260_lm, got zcu104",
+        ),
         (["lst"], "board: argument SUBCOMMAND: invalid choice: 'lst'"),
     ],
 )

@@ -27,7 +27,9 @@ def test_a_working_device_is_measured(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "read latency 33 660 ns" in lines and "outstanding reads that help 2" in lines
     assert "the model agrees with the device in every cycle; runs differed by 0.00 %" in lines
     assert lines[-1] == f"wrote {file}"
-    assert DramModel.load(file).dram == Dram(33, 5, 2, 2, 1, 3)
+    assert DramModel.load(file).dram == Dram(
+        read_latency=33, write_latency=5, outstanding_reads=2, outstanding_writes=2, beat_cycles=1, burst_gap=3
+    )
     assert main(["compile", "dense", "--preset", "tiny", "--shape", "rows=4", "in_features=8", "out_features=4",
                  "-o", str(tmp_path / "d.vdla")]) == 0  # fmt: skip
     assert main(["run", str(tmp_path / "d.vdla"), "--random-inputs", "0", "--dram", str(file)]) == 0
@@ -68,4 +70,6 @@ def test_a_folder_that_does_not_exist(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_the_configuration_of_tiny_is_the_one_above() -> None:
-    assert Config.preset("tiny").dram == Dram(10, 5, 2, 2, 1, 0)
+    assert Config.preset("tiny").dram == Dram(
+        read_latency=10, write_latency=5, outstanding_reads=2, outstanding_writes=2, beat_cycles=1, burst_gap=0
+    )

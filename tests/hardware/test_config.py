@@ -63,7 +63,8 @@ def test_a_configuration_from_another_process_is_found_in_a_cache():
 
 def test_the_table_of_presets_is_complete():
     assert all(name == config.name for name, config in PRESETS.items())
-    boards = ["pynq_z1", "pynq_z2", "pynq_z1_512", "pynq_z1_512x2", "ultra96", "zcu104", "kv260"]
+    boards = ["pynq_z1", "pynq_z2", "pynq_z1_512", "pynq_z1_512x2", "pynq_z1_lm"]
+    boards += ["ultra96", "zcu104", "kv260", "kv260_lm"]
     assert list(PRESETS) == [*boards, "osdi18", "tiny", "int4", "batch4"]
 
 
@@ -114,7 +115,7 @@ def test_mismatch_names_the_fields():
         ({"inp_bits": 16}, "config pynq_z1: inp_bits must be a power of two from 2 to 8, got 16"),
         ({"array_rate": 3}, "config pynq_z1: array_rate must be a power of two from 1 to 2, got 3"),
         ({"batch": True}, "config pynq_z1: batch must be a power of two from 1 to 64, got True"),
-        ({"axi_bits": 512}, "config pynq_z1: axi_bits must be a power of two from 32 to 256, got 512"),
+        ({"axi_bits": 1024}, "config pynq_z1: axi_bits must be a power of two from 32 to 512, got 1024"),
         ({"axi_ports": 3}, "config pynq_z1: axi_ports must be a power of two from 1 to 4, got 3"),
         (
             {"axi_ports": 4},
@@ -172,8 +173,9 @@ def test_a_configuration_whose_instruction_fields_overflow_is_refused():
         ([], "config: description must be a table of fields, got []"),
         (
             {"dram": {"speed": 1}},
-            "config dram: field must be one of beat_cycles, burst_gap, outstanding_reads, outstanding_writes, "
-            "read_latency, write_latency, got speed",
+            "config dram: field must be one of banks, beat_cycles, burst_gap, bus_bytes, outstanding_reads, "
+            "outstanding_writes, page_bytes, page_miss, read_latency, refresh_cycles, refresh_interval, turnaround, "
+            "write_latency, got speed",
         ),
     ],
 )

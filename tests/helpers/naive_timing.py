@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from fractions import Fraction
+from math import ceil
 
 from vdla.hardware import timing as contract
 from vdla.hardware.isa import EXTENSION, Buffer, OldSum, Opcode, instruction_bytes, isa_of
@@ -26,6 +28,37 @@ PUSHES = {
 }
 
 
+class Memory:
+    """The memory behind the ports: bursts in the order in which they come, each at a time on its
+    bus.
+    """
+
+    def __init__(self, config):
+        self.dram, self.beat_bytes = config.dram, config.axi_bytes
+        self.bus_free = Fraction(0)
+        self.last = "read"
+        self.banks = {}  # bank: (row, refreshes so far, end of its last burst)
+
+    def refreshes(self, t):
+        """(refreshes begun until t, the end of the last one)."""
+        count = int(t) // self.dram.refresh_interval if self.dram.refresh_interval else 0
+        return count, count * self.dram.refresh_interval + self.dram.refresh_cycles if count else 0
+
+    def begin(self, kind, t, beat, beats):
+        """When a burst that comes at t begins."""
+        dram = self.dram
+        row, bank = divmod(beat * self.beat_bytes // dram.page_bytes, dram.banks)
+        start = max(Fraction(t), self.bus_free + (dram.turnaround if kind != self.last else 0))
+        count, refreshed = self.refreshes(start)
+        start = max(start, refreshed)
+        open_row, opened_after, used = self.banks.get(bank, (None, 0, 0))
+        if (open_row, opened_after) != (row, count):
+            start = max(start, max(t, used, refreshed) + dram.page_miss)
+        self.bus_free, self.last = start + Fraction(beats * self.beat_bytes, dram.bus_bytes), kind
+        self.banks[bank] = row, count, ceil(self.bus_free)
+        return ceil(start)
+
+
 class Deadlock(Exception):
     pass
 
@@ -38,6 +71,7 @@ class Burst:
     port: int
     times: list = field(default_factory=list)  # of its port beats
     delivered: int = 0
+    wait: int = 0  # for the memory behind the ports
 
 
 class Instr:
@@ -122,7 +156,7 @@ def cut_run(config, address, beats):
         n = 1
         while n < beats and n < config.burst_beats and (address + n) % page:
             n += 1
-        yield n
+        yield address, n
         address += n
         beats -= n
 
@@ -147,6 +181,7 @@ class Machine:
             self.units[instr.unit].left += 1
         self.tokens = Counter()
         self.reads = deque()
+        self.memory = Memory(config)
         self.reads_granted = 0
         self.last_port_beat = [None] * config.axi_ports
         self.last_write_beat = None
@@ -193,24 +228,30 @@ class Machine:
         if len(self.reads) >= contract.outstanding_reads(self.config):
             return None
         if self.fetch_bursts:
-            n = self.fetch_bursts[0]
+            n = self.fetch_bursts[0][1]
             if self.fetch_granted + n - self.dispatched * self.word <= self.fetch_room:
-                self.fetch_bursts.popleft()
                 self.do_later(self.add, "fetch_granted", n)
-                self.grant("fetch", t, n)
+                self.grant("fetch", t, *self.fetch_bursts.popleft())
                 return "fetch"
         for number in (COMPUTE, LOAD):
             current = self.units[number].current
             if current is not None and current.op == Opcode.LOAD and current.requests(t) and current.bursts:
-                self.grant(current, t, current.bursts.popleft())
+                self.grant(current, t, *current.bursts.popleft())
                 if not current.bursts:
                     current.F = t + 1
                 return current
         return None
 
-    def grant(self, owner, t, n):
+    def grant(self, owner, t, beat, n):
         self.reads.append(Burst(owner, t, n, self.reads_granted % self.config.axi_ports))
         self.reads_granted += 1
+        self.do_later(self.serve_read, self.reads[-1], beat)
+
+    def serve_read(self, burst, beat):
+        """The address is at the port in the cycle after the grant."""
+        if self.config.dram.bus_bytes:
+            arrival = burst.granted + 1
+            burst.wait = self.memory.begin("read", arrival, beat, burst.beats) - arrival
 
     def port_beats(self, t):
         """Delivers the beat that is due on each port, if any."""
@@ -221,7 +262,7 @@ class Machine:
                 continue
             burst, last = waiting[0], self.last_port_beat[port]
             gap = 0 if burst.times else dram.burst_gap
-            early = not burst.times and t < burst.granted + contract.PORT_DELAY + dram.read_latency
+            early = not burst.times and t < burst.granted + contract.PORT_DELAY + dram.read_latency + burst.wait
             if not early and (last is None or t >= last + dram.beat_cycles + gap):
                 burst.times.append(t)
                 self.last_port_beat[port] = t
@@ -411,7 +452,10 @@ class Machine:
             early = self.last_write_beat is not None and t < self.last_write_beat + dram.beat_cycles + dram.burst_gap
             if early or len(self.responses) >= dram.outstanding_writes:
                 return "memory_bandwidth"
-            self.write = instr.bursts.popleft() * self.config.axi_ports
+            beat, n = instr.bursts.popleft()
+            self.write = n * self.config.axi_ports
+            if dram.bus_bytes:
+                self.memory.begin("write", t, beat, n)
         elif t < self.last_write_beat + dram.beat_cycles:
             return "memory_bandwidth"
         self.last_write_beat = t

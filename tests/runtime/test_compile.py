@@ -45,7 +45,10 @@ def test_presets_and_cpu_targets_share_no_name() -> None:
     assert set(PRESETS) & {"host", *TARGETS} == set()
 
 
-ACCELERATORS = "pynq_z1, pynq_z2, pynq_z1_512, pynq_z1_512x2, ultra96, zcu104, kv260, osdi18, tiny, int4, batch4"
+ACCELERATORS = (
+    "pynq_z1, pynq_z2, pynq_z1_512, pynq_z1_512x2, pynq_z1_lm, ultra96, zcu104, kv260, kv260_lm, osdi18, tiny, int4, "
+    "batch4"
+)
 CPUS = "host, x86-64, x86-64-avx2, x86-64-avx512, cortex-a9, aarch64, cortex-a53, neoverse-n1"
 
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from vdla.commands import CommandError
 from vdla.commands.options import add_options
 from vdla.hardware.config import Config, ConfigError, Dram
+from vdla.hardware.dram import PARTS
 from vdla.hardware.dram_model import DramModel
 from vdla.support.json_file import read_table
-from vdla.support.suggest import one_of
+from vdla.support.suggest import did_you_mean, one_of
 
 DEFAULT_PRESET = "pynq_z1"
 MODEL_SUFFIX = ".json"  # of a file that --dram takes
@@ -84,21 +85,35 @@ def read_config(path: Path) -> Config:
 def add_dram_arguments(parser: argparse.ArgumentParser) -> None:
     """--dram."""
     names = ", ".join(field.name for field in fields(Dram))
-    text = f"fields of the DRAM model to replace, after FILE.json with a measured one: {names}"
+    text = (
+        f"fields of the DRAM model to replace, after FILE.json with a measured one or the name of a memory behind "
+        f"the ports ({', '.join(PARTS)}): {names}"
+    )
     add_options(parser, {"--dram KEY=VALUE...": text})
 
 
 def with_dram(config: Config, settings: Sequence[str]) -> Config:
-    """The configuration with the DRAM model of a file, if the first word names one, and then with
-    some fields replaced.
+    """The configuration with the DRAM model of a file, or with the memory that the first word
+    names, and then with some fields replaced.
     """
     dram, rest = config.dram, list(settings)
     if rest and rest[0].endswith(MODEL_SUFFIX):
         dram = DramModel.load(rest.pop(0)).dram
+    elif rest and "=" not in rest[0]:
+        dram = dram.with_part(_require_part(rest.pop(0)), config.clock_mhz)
     for word in rest:
         if word.endswith(MODEL_SUFFIX):
             raise CommandError(f"--dram: a file must be the first word, got {word} after {settings[0]}")
     return replace(config, dram=replace(dram, **integers("--dram", rest, [f.name for f in fields(Dram)])))
+
+
+def _require_part(word: str) -> str:
+    if word not in PARTS:
+        raise CommandError(
+            f"--dram: the first word must be KEY=VALUE, a {MODEL_SUFFIX} file or one of {', '.join(PARTS)}, "
+            f"got {word}{did_you_mean(word, PARTS)}"
+        )
+    return word
 
 
 def integers(where: str, settings: Sequence[str], known: Sequence[str], option: str | None = None) -> dict[str, int]:

@@ -15,7 +15,7 @@ from vdla.hardware.program import STREAM, Program, place
 from vdla.runtime.devices.driver import Driver, Stream
 from vdla.runtime.devices.rtl import RtlModel
 from vdla.runtime.devices.rtl_build import BuildOptions, build_library
-from vdla.runtime.devices.rtl_library import MemoryParameters, RtlMachine
+from vdla.runtime.devices.rtl_library import RtlMachine, memory_parameters
 from vdla.simulator.function import execute
 from vdla.simulator.timing import time_program
 from vdla.support.arrays import Bytes
@@ -96,16 +96,7 @@ class Rig:
 
     def configure(self, **changes: int) -> None:
         """Sets the timing of the memory; burst numbers restart."""
-        dram = self.config.dram
-        parameters = MemoryParameters(
-            read_latency=dram.read_latency,
-            write_latency=dram.write_latency,
-            beat_cycles=dram.beat_cycles,
-            burst_gap=dram.burst_gap,
-            burst_beats=self.config.burst_beats,
-            stalls=int(self.stalls > 0),
-            seed=self.stalls,
-        )
+        parameters = memory_parameters(self.config, stalls=int(self.stalls > 0), seed=self.stalls)
         for name, value in changes.items():
             setattr(parameters, name, value)
         self.machine.configure(parameters)

@@ -87,6 +87,7 @@ class Machine {
 
   void configure(const Parameters &parameters) {
     shared_.parameters = parameters;
+    shared_.banks.close_all(parameters);
     shared_.error_address = kNoAddress;
     shared_.stalls.configure(parameters.stalls != 0, parameters.seed);
     for (auto &reads : reads_) reads.restart_count();
@@ -190,7 +191,13 @@ class Machine {
       }
       shared_.last_active = shared_.cycle;
     }
-    if (trace & 0x80) ++running_cycles_;
+    if (trace & 0x80) {
+      ++running_cycles_;
+      ++shared_.run_cycle;
+    } else if (shared_.run_cycle > 0) {
+      shared_.run_cycle = 0;
+      shared_.banks.close_all(shared_.parameters);
+    }
   }
 
   void dump(uint64_t time);

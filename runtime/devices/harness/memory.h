@@ -11,27 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "banks.h"
 #include "stalls.h"
 
 namespace vdla {
-
-enum Response : uint8_t { kOkay = 0, kSlvErr = 2, kDecErr = 3 };
-enum Injected : uint32_t { kNone = 0, kRead = 1, kWrite = 2 };
-
-// Layout shared with rtl_library.py; the first four are in cycles.
-struct Parameters {
-  uint32_t read_latency;
-  uint32_t write_latency;
-  uint32_t beat_cycles;
-  uint32_t burst_gap;
-  uint32_t burst_beats;     // largest burst, in beats of all ports together
-  uint32_t stalls;          // random back-pressure instead of the latencies
-  uint32_t seed;            // of the back-pressure
-  uint32_t error_channel;   // Injected
-  uint32_t error_burst;     // number of the burst on that channel, from 0; reads: of all ports, in turn
-  uint32_t error_beat;      // beat of a read burst at its port, from 0
-  uint32_t error_response;  // Response
-};
 
 // A range of addresses and its first byte in the caller's array; layout shared with rtl_library.py.
 struct Window {
@@ -75,8 +58,10 @@ struct Shared {
 
   Memory memory;
   Parameters parameters{};
+  Banks banks;
   Stalls stalls;
   uint64_t cycle = 0;        // since the reset
+  uint64_t run_cycle = 0;    // of the timing contract, whose cycle 0 is before the first that is counted
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
   uint64_t last_active = 0;  // cycle of the last event
@@ -97,6 +82,7 @@ struct Burst {
   uint64_t granted = 0;  // cycle of the handshake
   uint64_t number = 0;   // on its channel, from 0
   unsigned done = 0;     // beats transferred
+  uint64_t wait = 0;     // cycles, for the memory behind the ports
 
   bool operator==(const Burst &other) const {
     return address == other.address && beats == other.beats && id == other.id;

@@ -52,6 +52,7 @@ class ReadChannel {
                 {pin<3>(top.m_axi_arsize_o, port_), pin<2>(top.m_axi_arburst_o, port_),
                  pin<4>(top.m_axi_arcache_o, port_), pin<3>(top.m_axi_arprot_o, port_)},
                 kBytes);
+    burst.wait = shared_.banks.serve(shared_.parameters, shared_.run_cycle, burst.address, burst.beats * kBytes, false);
     bursts_.push_back(burst);
     ++requested_;
     shared_.last_active = shared_.cycle;
@@ -82,7 +83,7 @@ class ReadChannel {
   bool choose() {
     if (shared_.stalls.on()) return shared_.stalls.go(kR + port_) && choose_any();
     current_ = 0;
-    return shared_.cycle >= std::max(bursts_[0].granted + shared_.parameters.read_latency, next_);
+    return shared_.cycle >= std::max(bursts_[0].granted + shared_.parameters.read_latency + bursts_[0].wait, next_);
   }
 
   // A random burst among the oldest of each ID; most often the same as before.

@@ -108,7 +108,7 @@ class WriteChannel {
       Burst &burst = bursts_.front();
       const Beat &beat = beats_.front();
       const uint64_t address = burst.address + static_cast<uint64_t>(burst.done) * kBytes;
-      if (burst.done == 0) response_ = respond(burst);
+      if (burst.done == 0) begin(burst);
       if (response_ == kOkay) write(address, beat);
       const bool last = ++burst.done == burst.beats;
       shared_.require(last == beat.last, "WLAST", "come with the last beat of a burst, and only there");
@@ -117,6 +117,11 @@ class WriteChannel {
       responses_.push_back({burst.id, response_, shared_.cycle + shared_.parameters.write_latency});
       bursts_.pop_front();
     }
+  }
+
+  void begin(const Burst &burst) {
+    response_ = respond(burst);
+    shared_.banks.serve(shared_.parameters, shared_.run_cycle, burst.address, burst.beats * kBytes, true);
   }
 
   Response respond(const Burst &burst) {

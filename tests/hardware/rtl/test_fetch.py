@@ -39,7 +39,7 @@ class Fetch:
         self.word = instruction_bytes(machine) // machine.axi_bytes
         self.room = fetch_buffer_beats(machine)
         first = base // machine.axi_bytes
-        self.cuts = deque(cut_run(machine, first, len(words) * self.word))
+        self.cuts = deque(beats for _, beats in cut_run(machine, first, len(words) * self.word))
         self.address = base
         self.arrivals = []
         self.one_beat_dispatches = 0

@@ -29,6 +29,8 @@ from vdla.simulator.simulate import simulate
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import time_columns
 from vdla.verification.programs.gemm_program import GemmTiling, gemm_program
+from vdla.verification.programs.random_data import random_arrays
+from vdla.verification.programs.random_programs import random_verified_program
 
 pytestmark = pytest.mark.rtl
 
@@ -255,6 +257,8 @@ def test_errors_under_back_pressure_leave_a_machine_that_runs(seed: int) -> None
         {"read_latency": 1, "write_latency": 1},
         {"read_latency": 300, "outstanding_reads": 1, "outstanding_writes": 1},
         {"beat_cycles": 3, "burst_gap": 2, "outstanding_reads": 2},
+        {"bus_bytes": 3, "banks": 2, "page_bytes": 512, "page_miss": 9, "refresh_interval": 97, "refresh_cycles": 11},
+        {"bus_bytes": 5, "banks": 3, "page_bytes": 4096, "page_miss": 2, "turnaround": 6},
     ],
 )
 def test_times_equal_the_simulators_under_any_memory(changes: dict[str, int]) -> None:
@@ -263,6 +267,23 @@ def test_times_equal_the_simulators_under_any_memory(changes: dict[str, int]) ->
         stats = run(PROGRAM, arrays(), device).statistics
     expected = simulate(PROGRAM, arrays(), config).statistics
     assert stats.differences(expected) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", [None, "ddr4-2400-x64"])
+def test_four_ports_of_128_bits_run_as_simulated(part: str | None) -> None:
+    """The widest beat, as wide as the entries of a batch of 4 and as an instruction."""
+    config = replace(
+        Config.preset("kv260"), name="widest", batch=4, block_in=16, block_out=16, axi_bits=512, axi_ports=4
+    )
+    dram = config.dram if part is None else config.dram.with_part(part, config.clock_mhz)
+    with RtlDevice(replace(config, dram=dram)) as device:
+        for seed in range(20):
+            program = random_verified_program(config, seed, 1 + 3 * seed)
+            values = random_arrays(program, seed)
+            here, there = run(program, values, device), simulate(program, values, device.config)
+            assert here.statistics.differences(there.statistics) == [], seed
+            assert all(np.array_equal(here.outputs[name], there.outputs[name]) for name in there.outputs), seed
 
 
 def test_a_reset_recovers_with_the_slowest_memory() -> None:

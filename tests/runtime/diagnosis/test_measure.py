@@ -25,21 +25,67 @@ from vdla.simulator.timing import time_program
 
 # Memories on which every figure shows: no more outstanding bursts than help, gaps not hidden.
 MEMORIES = [
-    ("tiny", Dram(10, 5, 2, 2, 1, 0)),
-    ("tiny", Dram(200, 90, 8, 4, 2, 3)),
-    ("pynq_z1", Dram(80, 40, 8, 8, 1, 0)),
-    ("pynq_z1", Dram(33, 100, 2, 8, 3, 1)),
-    ("pynq_z1", Dram(500, 300, 16, 2, 7, 9)),
-    ("int4", Dram(30, 300, 4, 32, 1, 2)),
-    ("batch4", Dram(120, 70, 6, 3, 2, 0)),
-    ("zcu104", Dram(200, 100, 3, 4, 1, 0)),
-    ("pynq_z1_512x2", Dram(300, 100, 8, 4, 1, 5)),
+    (
+        "tiny",
+        Dram(read_latency=10, write_latency=5, outstanding_reads=2, outstanding_writes=2, beat_cycles=1, burst_gap=0),
+    ),
+    (
+        "tiny",
+        Dram(read_latency=200, write_latency=90, outstanding_reads=8, outstanding_writes=4, beat_cycles=2, burst_gap=3),
+    ),
+    (
+        "pynq_z1",
+        Dram(read_latency=80, write_latency=40, outstanding_reads=8, outstanding_writes=8, beat_cycles=1, burst_gap=0),
+    ),
+    (
+        "pynq_z1",
+        Dram(read_latency=33, write_latency=100, outstanding_reads=2, outstanding_writes=8, beat_cycles=3, burst_gap=1),
+    ),
+    (
+        "pynq_z1",
+        Dram(
+            read_latency=500, write_latency=300, outstanding_reads=16, outstanding_writes=2, beat_cycles=7, burst_gap=9
+        ),
+    ),
+    (
+        "int4",
+        Dram(
+            read_latency=30, write_latency=300, outstanding_reads=4, outstanding_writes=32, beat_cycles=1, burst_gap=2
+        ),
+    ),
+    (
+        "batch4",
+        Dram(read_latency=120, write_latency=70, outstanding_reads=6, outstanding_writes=3, beat_cycles=2, burst_gap=0),
+    ),
+    (
+        "zcu104",
+        Dram(
+            read_latency=200, write_latency=100, outstanding_reads=3, outstanding_writes=4, beat_cycles=1, burst_gap=0
+        ),
+    ),
+    (
+        "pynq_z1_512x2",
+        Dram(
+            read_latency=300, write_latency=100, outstanding_reads=8, outstanding_writes=4, beat_cycles=1, burst_gap=5
+        ),
+    ),
 ]
 # Memories with figures that no cycle shows: slots beyond those that help, hidden gaps.
 HIDDEN = [
-    ("pynq_z1", Dram(20, 300, 16, 32, 3, 30)),
-    ("osdi18", Dram(3, 100, 64, 2, 2, 9)),
-    ("ultra96", Dram(100, 80, 1, 1, 1, 7)),
+    (
+        "pynq_z1",
+        Dram(
+            read_latency=20, write_latency=300, outstanding_reads=16, outstanding_writes=32, beat_cycles=3, burst_gap=30
+        ),
+    ),
+    (
+        "osdi18",
+        Dram(read_latency=3, write_latency=100, outstanding_reads=64, outstanding_writes=2, beat_cycles=2, burst_gap=9),
+    ),
+    (
+        "ultra96",
+        Dram(read_latency=100, write_latency=80, outstanding_reads=1, outstanding_writes=1, beat_cycles=1, burst_gap=7),
+    ),
 ]
 LAYER = Workload(
     name="small",
@@ -91,7 +137,13 @@ def test_hidden_figures_get_their_smallest_value(preset: str, dram: Dram) -> Non
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("dram", [Dram(10, 5, 2, 2, 1, 0), Dram(200, 90, 8, 4, 2, 3)])
+@pytest.mark.parametrize(
+    "dram",
+    [
+        Dram(read_latency=10, write_latency=5, outstanding_reads=2, outstanding_writes=2, beat_cycles=1, burst_gap=0),
+        Dram(read_latency=200, write_latency=90, outstanding_reads=8, outstanding_writes=4, beat_cycles=2, burst_gap=3),
+    ],
+)
 def test_the_rtl_is_measured_exactly_and_a_layer_agrees(dram: Dram) -> None:
     config = with_memory("tiny", dram)
     operator = layer_operator(replace(LAYER, height=6, width=6), config, 2)
@@ -144,7 +196,10 @@ def test_the_model_carries_where_it_comes_from() -> None:
 
 
 def test_the_fit_does_not_look_at_the_memory_of_the_configuration() -> None:
-    config, dram = Config.preset("tiny"), Dram(77, 5, 2, 2, 1, 0)
+    config, dram = (
+        Config.preset("tiny"),
+        Dram(read_latency=77, write_latency=5, outstanding_reads=2, outstanding_writes=2, beat_cycles=1, burst_gap=0),
+    )
     known = probes(config)
     cycles = {name: time_program(each.program, replace(config, dram=dram)).total_cycles for name, each in known.items()}
     assert DramFit(config, known, cycles).run().dram == dram

@@ -24,6 +24,22 @@ SHAPES = (
 )
 
 
+def random_pages(rng):
+    """The fields of a memory with pages; of one machine in two, none."""
+    if rng.integers(2):
+        return {}
+    interval = int(rng.choice([0, 40, 300]))
+    return {
+        "bus_bytes": int(rng.choice([3, 8, 42, 115])),
+        "banks": int(rng.choice([1, 2, 8])),
+        "page_bytes": int(rng.choice([512, 4096])),
+        "page_miss": int(rng.choice([0, 1, 3, 20])),
+        "refresh_interval": interval,
+        "refresh_cycles": int(rng.integers(0, interval // 2 + 1)) if interval else 0,
+        "turnaround": int(rng.choice([0, 1, 7])),
+    }
+
+
 def random_machine(rng):
     """A machine with random queues, bursts and DRAM."""
     dram = Dram(
@@ -33,6 +49,7 @@ def random_machine(rng):
         outstanding_writes=int(rng.choice([1, 2, 8])),
         beat_cycles=int(rng.choice([1, 1, 2, 3])),
         burst_gap=int(rng.choice([0, 0, 1, 4])),
+        **random_pages(rng),
     )
     shape = SHAPES[rng.integers(len(SHAPES))]
     ports = int(rng.choice([1, 1, 2, 4]))
