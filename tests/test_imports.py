@@ -276,16 +276,21 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.stats "
         "simulator.verify simulator.timing runtime.executor"
     ),
+    "debugger": (
+        "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.function "
+        "simulator.stats simulator.verify simulator.timing simulator"
+    ),
     "commands": (
-        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic hardware.asm "
-        "compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm compiler.codegen.ptx "
-        "compiler.operators.vdla compiler.map compiler.operators compiler.operators.definitions "
-        "compiler.operators.cpu compiler.operators.gpu compiler.graph compiler.templates compiler.tune "
-        "compiler.tune.searches compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
-        "simulator.function simulator.stats simulator.verify simulator.timing simulator simulator.energy "
-        "runtime.devices runtime.grid runtime.executor compiler.graph.accelerator runtime.network runtime.tune "
-        "runtime.remote boards networks runtime.diagnosis verification.programs verification.generated_tests "
-        "benchmarks.harness charts runtime.studies runtime.checks compiler.certificates puzzles viewer"
+        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic "
+        "hardware.asm compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm "
+        "compiler.codegen.ptx compiler.operators.vdla compiler.map compiler.operators "
+        "compiler.operators.definitions compiler.operators.cpu compiler.operators.gpu compiler.graph "
+        "compiler.templates compiler.tune compiler.tune.searches compiler.graph.passes compiler.graph.quantise "
+        "compiler.graph.onnx simulator.function simulator.stats simulator.verify simulator.timing simulator "
+        "simulator.energy runtime.devices runtime.grid runtime.executor compiler.graph.accelerator "
+        "runtime.network runtime.tune runtime.remote boards networks runtime.diagnosis verification.programs "
+        "verification.generated_tests benchmarks.harness charts runtime.studies runtime.checks "
+        "compiler.certificates puzzles viewer debugger"
     ),
     "benchmarks": (
         "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.ir compiler.target "

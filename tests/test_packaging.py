@@ -50,6 +50,7 @@ def test_every_folder_with_modules_is_a_listed_package(settings: dict) -> None:
         *FOLDERS,
         "vdla/charts",
         "vdla/commands",
+        "vdla/debugger",
         "vdla/networks",
         "vdla/notebook",
         "vdla/puzzles",

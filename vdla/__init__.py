@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vdla.compiler.target import Target
     from vdla.compiler.tensorize import Intrinsic
     from vdla.compiler.tune import Knobs
+    from vdla.debugger.debugger import Debugger, debug
     from vdla.hardware.array_port import ArrayPort, array_port
     from vdla.hardware.asm import assemble, disassemble
     from vdla.hardware.config import Buffer, Config, Dram
@@ -68,6 +69,7 @@ __all__ = [
     "ArrayPort",
     "Buffer",
     "Config",
+    "Debugger",
     "Dram",
     "EmitStage",
     "Error",
@@ -99,6 +101,7 @@ __all__ = [
     "compile",
     "datapath_cycles",
     "datapath_sources",
+    "debug",
     "default_schedule",
     "definitions",
     "devices",
@@ -143,6 +146,7 @@ _HOMES = {
     "ArrayPort": "vdla.hardware.array_port",
     "Buffer": "vdla.hardware.config",
     "Config": "vdla.hardware.config",
+    "Debugger": "vdla.debugger.debugger",
     "Dram": "vdla.hardware.config",
     "EmitStage": "vdla.compiler.extensions",
     "Error": "vdla.support.errors",
@@ -175,6 +179,7 @@ _HOMES = {
     "compile": "vdla.runtime.compile",
     "datapath_cycles": "vdla.runtime.checks.datapath_test",
     "datapath_sources": "vdla.runtime.checks.datapath_test",
+    "debug": "vdla.debugger.debugger",
     "default_schedule": "vdla.compiler.operators.cpu",
     "estimate_energy": "vdla.runtime.studies.energy",
     "evaluate": "vdla.runtime.studies.verdict",

@@ -7,8 +7,8 @@ load inp dram=x+0x1 x_size=2 signal=compute
 sync compute wait=load
 """
 
-from vdla.hardware.asm.assembler import assemble
+from vdla.hardware.asm.assembler import assemble, instruction_lines
 from vdla.hardware.asm.disassembler import disassemble, instruction_text
 from vdla.hardware.asm.lines import AsmError
 
-__all__ = ["AsmError", "assemble", "disassemble", "instruction_text"]
+__all__ = ["AsmError", "assemble", "disassemble", "instruction_lines", "instruction_text"]

@@ -241,6 +241,11 @@ def _read(text: str) -> _Text:
     return result
 
 
+def instruction_lines(source: str) -> tuple[int, ...]:
+    """The line of each instruction in a text, from 1; AsmError for a wrong directive."""
+    return tuple(line[0].line for line in _read(source).lines)
+
+
 def _read_instructions(config: Config, text: _Text) -> None:
     for line in text.lines:
         if line[0].text == ".word":

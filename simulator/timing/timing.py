@@ -75,6 +75,15 @@ def time_program(
     return _stats(device, program, linked, timing)
 
 
+def attempt_program(program: Program, config: Config | None = None) -> tuple[int, Timing]:
+    """How a run of `program` ends, and its timing up to there, as `attempt_columns`: a program that
+    hangs is no error.
+    """
+    places = place(program)[0]
+    linked, stream = program.linked_columns(places), _stream_beat(program, places)
+    return attempt_columns(device_config(program, config), linked, stream, vector_stalls(program))
+
+
 def device_config(program: Program, config: Config | None) -> Config:
     """`config`, by default the program's; SimulationError if the program is for another machine."""
     mismatch = None if config is None else program.config.mismatch(config)

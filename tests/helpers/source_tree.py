@@ -12,9 +12,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = (
     "support", "hardware", "compiler", "simulator", "runtime", "boards", "networks", "charts", "verification",
-    "puzzles", "viewer", "benchmarks", "commands", "notebook",
+    "puzzles", "viewer", "debugger", "benchmarks", "commands", "notebook",
 )  # fmt: skip
-_IN_PACKAGE = ("support", "networks", "charts", "puzzles", "viewer", "commands", "notebook")  # folders of `vdla` itself
+_IN_PACKAGE = (  # folders of `vdla` itself
+    "support", "networks", "charts", "puzzles", "viewer", "debugger", "commands", "notebook",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ COMMANDS = {
     "native": "compile an operator into an object file for a CPU",
     "run": "run a network or a program and break down its time",
     "view": "write a run as a page that steps through its cycles",
+    "debug": "stop, step and read a run of a program, forwards and backwards",
     "explain": "show where the operators of a network run, and why",
     "profile": "measure the time of every operator of a network",
     "pack": "convert plain arrays to the packed arrays of a program",
