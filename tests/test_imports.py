@@ -129,7 +129,7 @@ ROOMS: dict[str, str] = {
     ),
     "simulator.support": "support hardware.isa hardware hardware.program",
     "simulator.function": "support hardware.isa hardware simulator.support",
-    "simulator.stats": "support hardware.isa hardware hardware.program simulator.support",
+    "simulator.stats": "support hardware.isa hardware hardware.program hardware.asm simulator.support",
     "simulator.verify": "support hardware.isa hardware hardware.program simulator.support",
     "simulator.timing": "support hardware.isa hardware hardware.program simulator.support simulator.stats",
     "simulator": (

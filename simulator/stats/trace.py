@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace of a run: the times of every instruction, for ui.perfetto.dev or as a table of text.
+"""The trace of a run: the times of every instruction, for ui.perfetto.dev, for Konata, as a table.
 
-The format is Chrome's JSON trace: a track per unit, a slice from each instruction's start to its
-end, an arrow per token, a counter per token queue. One cycle is one microsecond, so the viewer's
-ruler reads in cycles.
+For Perfetto, the format is Chrome's JSON trace: a track per unit, a slice from each instruction's
+start to its end, an arrow per token, a counter per token queue. One cycle is one microsecond, so
+the viewer's ruler reads in cycles.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 
 from vdla.hardware.isa import COL, QUEUES, Format, Opcode, Unit, isa_of
 from vdla.hardware.program import Program
+from vdla.simulator.stats.konata import konata_lines
 from vdla.simulator.stats.run_stats import RunStats
 from vdla.simulator.stats.times import UNKNOWN
 from vdla.simulator.stats.tokens import queue_ends
@@ -69,6 +70,10 @@ class RunTrace:
             pushes, pops = queue_ends(columns, queue)
             yield from _arrows(columns, stats, queue.name, pushes, pops)
             yield from _occupancy(queue.name, stats.ends[pushes], stats.starts[pops])
+
+    def write_konata(self, path: str | os.PathLike[str]) -> None:
+        """Write a log for Konata, the viewer of pipelines, atomically."""
+        write_text(Path(path), "".join(f"{line}\n" for line in konata_lines(self.program, self.statistics)))
 
     def table(self) -> str:
         """A line per instruction: number, unit, opcode, dispatch, start, end, schedule line."""

@@ -256,6 +256,13 @@ def test_run_under_another_memory_needs_no_data(compiled: Path, capsys: Capture)
         assert sum(unit.values()) == slow["total_cycles"]
 
 
+def test_run_writes_a_log_for_konata(compiled: Path, tmp_path: Path, capsys: Capture) -> None:
+    log = tmp_path / "run.kanata"
+    assert main(["run", str(compiled), "--timing-only", "--konata", str(log)]) == OK
+    assert log.read_text(encoding="utf-8").startswith("Kanata\t0004\nC=\t0\n")
+    assert f"wrote {log}" in capsys.readouterr().out
+
+
 def test_run_writes_trace_and_table(compiled: Path, tmp_path: Path, capsys: Capture) -> None:
     trace, table = tmp_path / "trace.json", tmp_path / "table.txt"
     assert main(["run", str(compiled), "--timing-only", "--trace", str(trace), "--table", str(table)]) == OK

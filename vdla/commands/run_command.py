@@ -75,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         {
             "--lines N": "list the N lines that stall compute most",
             "--trace FILE": "write a trace for ui.perfetto.dev",
+            "--konata FILE": "write a log for Konata, the viewer of pipelines",
             "--picture FILE": "draw the run over its schedule as SVG",
             "--table FILE": "write start and end of every instruction as text",
             "--json": "write JSON to FILE, or to standard output in place of tables",
@@ -183,6 +184,9 @@ def _write(
     if arguments.trace:
         RunTrace(program, stats).write(arguments.trace)
         written.append(arguments.trace)
+    if arguments.konata:
+        RunTrace(program, stats).write_konata(arguments.konata)
+        written.append(arguments.konata)
     if arguments.picture:
         from vdla.commands.run_picture import run_picture
 
