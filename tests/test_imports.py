@@ -269,8 +269,8 @@ ROOMS: dict[str, str] = {
     "puzzles": (
         "support hardware.isa hardware hardware.program hardware.asm compiler.ir compiler.interpret compiler.te "
         "compiler.tensorize compiler.codegen.vdla compiler.schedule compiler.extensions "
-        "compiler.codegen.vdla.intrinsics compiler.intrinsics simulator.stats simulator.verify simulator "
-        "runtime.checks compiler.certificates"
+        "compiler.codegen.vdla.intrinsics simulator.stats simulator.verify simulator runtime.checks "
+        "compiler.certificates"
     ),
     "viewer": (
         "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.stats "

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decorators of this room's compiled functions: entry points cached on disk, and helpers.
+Where there is no Numba, they are plain Python.
 
 The cache of an entry point is keyed by the source of all files of the room, since helpers and
 constants of other files are compiled into it.
@@ -13,7 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from numba import njit
+from vdla.support.plain import PLAIN, plain
+
+if not PLAIN:
+    from numba import njit
 
 Int = Any  # int64 in compiled code; NumPy's operators give type checkers other types
 
@@ -31,6 +35,8 @@ def _digest() -> str:
 
 def entry_point(function: Function) -> Function:
     """An entry point: compiled at its first call, cached on disk."""
+    if PLAIN:
+        return plain(function)
     result: Any = njit(**_HELPER, cache=True)(function)
     stored = getattr(result._cache, "_cache_file", None)
     if stored is not None and hasattr(stored, "_source_stamp"):
@@ -41,6 +47,8 @@ def entry_point(function: Function) -> Function:
 
 def helper(function: Function) -> Function:
     """A function called by compiled code only."""
+    if PLAIN:
+        return function
     options = {**_HELPER, "no_cpython_wrapper": True, "forceinline": True}
     result: Function = njit(**options)(function)
     return result

@@ -75,7 +75,7 @@ def chosen(mask: npt.ArrayLike, a: Symbols, b: Symbols) -> Symbols:
 
 def gathered(a: Symbols, places: npt.NDArray[np.integer[Any]]) -> Symbols:
     """The elements of the flat array, or the entries along the first dimension, at places."""
-    return a.view(OPAQUE).take(places, axis=0).view(SYMBOL)
+    return a.view(OPAQUE).take(places.astype(np.intp, copy=False), axis=0).view(SYMBOL)
 
 
 def numbers(values: npt.ArrayLike) -> Symbols:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -25,8 +24,7 @@ DTYPES = (*INTEGER_BITS, *FLOATS, "bool")
 Array = npt.NDArray[Any]
 
 _STORAGE: dict[str, np.dtype[Any]] = {
-    dtype: np.dtype({"int2": "int8", "int4": "int8", "bfloat16": ml_dtypes.bfloat16}.get(dtype, dtype))
-    for dtype in DTYPES
+    dtype: np.dtype({"int2": "int8", "int4": "int8"}.get(dtype, dtype)) for dtype in DTYPES if dtype != "bfloat16"
 }
 
 
@@ -51,7 +49,12 @@ def limits(dtype: str) -> tuple[int | float, int | float]:
 
 
 def storage_dtype(dtype: str) -> np.dtype[Any]:
-    """The NumPy dtype that stores elements of `dtype`."""
+    """The NumPy dtype that stores elements of `dtype`; that of bfloat16 is from ml_dtypes."""
+    if dtype == "bfloat16":
+        import ml_dtypes
+
+        stored: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+        return stored
     return _STORAGE[dtype]
 
 
@@ -67,7 +70,7 @@ def wrap(values: Array, dtype: str) -> Array:
     and to bool as `!= 0`. float16 and bfloat16 are rounded from float32, ties to even.
     """
     if dtype in SMALL_FLOATS:
-        return values.astype(np.float32, copy=False).astype(_STORAGE[dtype])
+        return values.astype(np.float32, copy=False).astype(storage_dtype(dtype))
     if dtype == "bool" or is_float(dtype):
         return values.astype(_STORAGE[dtype])
     if values.dtype.kind == "f":

@@ -31,7 +31,6 @@ from vdla.hardware.numerics import SHIFT_MAX, pack_scale
 from vdla.runtime.checks.all_values import MOST_BITS, all_values, operand_bits
 from vdla.runtime.checks.intrinsic_schedule import SCALE, SUMS, stepped_schedule
 from vdla.runtime.checks.intrinsic_steps import STEPS, StepCase, SteppedIntrinsic, step_cases
-from vdla.runtime.native import build
 from vdla.simulator.simulate import simulate
 from vdla.simulator.verify import VerifyError
 from vdla.support.errors import Error
@@ -199,6 +198,8 @@ def _on_cpu(stepped: SteppedIntrinsic) -> tuple[ir.Function, _Run]:
     scheduled = Schedule(function)
     scheduled.reorder(*stepped.loop_order(scheduled.loops(STEPS)))
     scheduled.tensorize(STEPS, stepped.intrinsic)
+    from vdla.runtime.native import build
+
     kernel = build(scheduled.fn)
     return function, lambda arrays: {STEPS: np.asarray(kernel(**arrays))}
 

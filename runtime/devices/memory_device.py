@@ -22,6 +22,7 @@ from vdla.runtime.devices.request_checks import flat_bytes, require_addresses, r
 from vdla.simulator.stats import RunStats, Times
 from vdla.simulator.support.errors import require_program
 from vdla.simulator.verify import require_verified
+from vdla.support.plain import PLAIN
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -32,7 +33,8 @@ Contents = Mapping[Buffer, NDArray[Any]]
 """The entries of each on-chip buffer, `[depth, elements]`: elements of inp and wgt as int8, sums as
 int32, packed scales as int64, the fields of micro-ops as int64, the bytes of out entries.
 """
-DEFAULT_BYTES = 1 << 30
+DEFAULT_BYTES = 1 << (26 if PLAIN else 30)
+"""The DRAM of a device; WebAssembly has no memory whose untouched pages take none."""
 
 
 class MemoryDevice(ABC):

@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Buffer, PlugInState, Port, StatePort, uop_columns
 from vdla.hardware.numerics import unpack_elements
-from vdla.simulator.function import kernels_tiled
-from vdla.simulator.function.dot_unit import FLIP, GROUP, VNNI, interleave
 from vdla.simulator.support.errors import SimulationError, require_below
 from vdla.support.arrays import Array, Bytes
+from vdla.support.plain import PLAIN
+
+if not PLAIN:
+    from vdla.simulator.function import kernels_tiled
+    from vdla.simulator.function.dot_unit import FLIP, GROUP, VNNI, interleave
 
 Row = list[int]  # the columns of an instruction as plain integers
 
@@ -53,15 +56,18 @@ class Buffers:
             self.uop,
             self.acc,
         )  # in the order of Buffer
-        self._fill_tiles()
+        nothing: Array = np.zeros(0, np.int32)
+        self.offsets = self.wide_inp = self.tiles = nothing
+        if tiled:
+            self._fill_tiles()
 
     def _fill_tiles(self) -> None:
         config = self.config
-        self.offsets = np.zeros(config.inp_depth * config.batch if self.tiled and VNNI else 0, np.int32)
-        self.wide_inp = np.zeros(self.inp.shape if self.tiled and not VNNI else 0, np.int16)
+        self.offsets = np.zeros(config.inp_depth * config.batch if VNNI else 0, np.int32)
+        self.wide_inp = np.zeros(0 if VNNI else self.inp.shape, np.int16)
         tile = config.block_out * config.block_in // GROUP
-        self.tiles = np.full((config.wgt_depth, tile) if self.tiled else (0, 1), FLIP, np.uint32).view(np.int32)
-        words = (self.inp if VNNI else self.wide_inp).reshape(-1).view(np.int32) if self.tiled else self.offsets
+        self.tiles = np.full((config.wgt_depth, tile), FLIP, np.uint32).view(np.int32)
+        words = (self.inp if VNNI else self.wide_inp).reshape(-1).view(np.int32)
         starts = np.zeros(config.uop_depth + 1, np.int64)
         self.flat = (words, self.offsets, self.tiles.reshape(-1), self.acc.reshape(-1), starts)
 

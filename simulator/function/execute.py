@@ -28,12 +28,16 @@ from vdla.hardware.isa import (
     plug_in_of,
     ports_of,
 )
-from vdla.simulator.function import dot_unit, kernels, kernels_stream, kernels_tiled
+from vdla.simulator.function import kernels
 from vdla.simulator.function.buffers import Buffers, Row
 from vdla.simulator.function.extension_kernel import emitted_entries, extension_kernel, stage_kernel
-from vdla.simulator.function.lanes import LANES
 from vdla.simulator.support.errors import Escape, SimulationError, name_of, require_below
 from vdla.support.arrays import Bools, Bytes, Ints
+from vdla.support.plain import PLAIN
+
+if not PLAIN:
+    from vdla.simulator.function import dot_unit, kernels_stream, kernels_tiled
+    from vdla.simulator.function.lanes import LANES
 
 _Bools = Bools
 
@@ -42,12 +46,11 @@ class Engine:
     """Executes single instructions of a linked stream, on a DRAM image that it updates."""
 
     def __init__(self, config: Config, columns: Ints, dram: Bytes, portable: bool = False) -> None:
-        fast = not portable and dot_unit.available() and kernels_tiled.supports(config.block_in, config.block_out)
+        fast = not (PLAIN or portable) and _is_fast_on(config)
         self.config = config
         self.columns = columns
         self.buffers = Buffers(config, dram, tiled=fast)
-        shape = (config.batch, config.block_out // LANES, config.block_in // dot_unit.GROUP, config.inp_bits)
-        self._sizes = np.array(shape, np.int64)
+        self._sizes = _tile_sizes(config) if fast else np.zeros(0, np.int64)
         self._stream = None if not fast or config.inp_bits < 8 or config.wgt_bits < 8 else self._stream_arguments()
 
     def run(self, order: Ints) -> None:
@@ -151,6 +154,17 @@ class Engine:
         m = self.buffers
         states = [m.state(port).reshape(-1) for port in stage.states]
         stage_kernel(stage)(emitted_entries(row, uops), m.out, self.config.out_bits, *states)
+
+
+def _is_fast_on(config: Config) -> bool:
+    """Whether kernels on lanes are wanted, and compute what a machine does."""
+    return dot_unit.available() and kernels_tiled.supports(config.block_in, config.block_out)
+
+
+def _tile_sizes(config: Config) -> Ints:
+    """The sizes that `kernels_tiled.gemm` needs."""
+    shape = (config.batch, config.block_out // LANES, config.block_in // dot_unit.GROUP, config.inp_bits)
+    return np.array(shape, np.int64)
 
 
 def execute(config: Config, columns: Ints, dram: Bytes, portable: bool = False) -> None:

@@ -8,29 +8,51 @@ caller checks `extents` first.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Emit, Operand, Source, VectorOp
-from vdla.simulator.function.lanes import (
-    LANES,
-    Value,
-    add16,
-    load16,
-    max16,
-    min16,
-    mul16,
-    requantise16,
-    shift_left16,
-    shift_right16,
-    splat16,
-    store16,
-    sub16,
-    widen16,
-)
 from vdla.simulator.support.jit import Int, entry_point, helper, inline_helper
 from vdla.support.arrays import Bytes, Ints
+from vdla.support.plain import PLAIN
 
+if PLAIN:
+    from vdla.simulator.function.plain_lanes import (
+        LANES,
+        add16,
+        load16,
+        max16,
+        min16,
+        mul16,
+        multiply,
+        requantise16,
+        shift_left16,
+        shift_right16,
+        splat16,
+        store16,
+        sub16,
+        widen16,
+    )
+else:
+    from vdla.simulator.function.lanes import (
+        LANES,
+        add16,
+        load16,
+        max16,
+        min16,
+        mul16,
+        requantise16,
+        shift_left16,
+        shift_right16,
+        splat16,
+        store16,
+        sub16,
+        widen16,
+    )
+
+Value = Any  # sixteen lanes
 Elements = NDArray[np.int8]
 Sums = NDArray[np.int32]
 
@@ -137,7 +159,7 @@ def gemm(
                 if row[INIT] != 0 and uops[u, U_FIRST] != 0:
                     for n in range(len(sums)):
                         sums[n] = 0
-                _multiply(inp[src + uops[u, U_SRC]], wgt[weight + uops[u, U_WGT]], sums)
+                _MULTIPLY(inp[src + uops[u, U_SRC]], wgt[weight + uops[u, U_WGT]], sums)
                 if row[EMIT] != EMIT_NONE and uops[u, U_LAST] != 0:
                     send(row, sums, scale, row[OUT] + a, out, raw, bits)
 
@@ -152,6 +174,9 @@ def _multiply(inputs: Elements, weights: Elements, sums: Sums) -> None:
             for k in range(inputs.shape[1]):
                 total += np.int32(inputs[b, k]) * np.int32(weights[o, k])
             sums[b * block_out + o] += total
+
+
+_MULTIPLY = multiply if PLAIN else _multiply
 
 
 @entry_point

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decorators of compiled functions: entry points cached on disk, and helpers compiled into
-them.
+them. Where there is no Numba, they are plain Python.
 
 The cache of an entry point is keyed by the source of every module in _SOURCES, not only by its own.
 """
@@ -13,9 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from numba import njit
-
 from vdla import hardware
+from vdla.support.plain import PLAIN, plain
+
+if not PLAIN:
+    from numba import njit
 
 Int = Any  # int64 in compiled code; NumPy's operators give type checkers other types
 
@@ -57,6 +59,8 @@ _HELPER: dict[str, Any] = {**_ENTRY, "cache": False, "no_cpython_wrapper": True}
 
 def entry_point(function: Function) -> Function:
     """An entry point: compiled at its first call, cached on disk."""
+    if PLAIN:
+        return plain(function)
     result: Any = njit(**_ENTRY)(function)
     stored = getattr(result._cache, "_cache_file", None)
     if stored is not None and hasattr(stored, "_source_stamp"):
@@ -66,7 +70,9 @@ def entry_point(function: Function) -> Function:
 
 
 def is_compiled(entry: Callable[..., object]) -> bool:
-    """Whether an entry point is compiled, in this process or on disk."""
+    """Whether an entry point is compiled, in this process or on disk, or need not be."""
+    if PLAIN:
+        return True
     compiled: Any = entry
     stored = getattr(compiled._cache, "_cache_file", None)
     return bool(compiled.signatures) or (stored is not None and bool(stored._load_index()))
@@ -74,6 +80,8 @@ def is_compiled(entry: Callable[..., object]) -> bool:
 
 def helper(function: Function) -> Function:
     """A function called by compiled code only; no Python wrapper, half the compile time."""
+    if PLAIN:
+        return function
     result: Function = njit(**_HELPER)(function)
     return result
 
@@ -89,5 +97,7 @@ def helper_of(entry: Function) -> Function:
 
 def inline_helper(function: Function) -> Function:
     """A helper inlined into each caller, where constant arguments are propagated."""
+    if PLAIN:
+        return function
     result: Function = njit(**_HELPER, forceinline=True)(function)
     return result

@@ -11,8 +11,7 @@ from typing import Any
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla import compile_function
 from vdla.compiler.codegen.vdla.intrinsics import dma, requantise, vector
-from vdla.compiler.extensions import Extension, extend
-from vdla.compiler.intrinsics import extension_intrinsic
+from vdla.compiler.extensions import Extension, extend, extension_intrinsic
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Buffer, Config
@@ -21,7 +20,6 @@ from vdla.hardware.program import Program
 from vdla.puzzles.attempt import Attempt, AttemptError, function_of, run
 from vdla.puzzles.puzzle import Puzzle
 from vdla.puzzles.scheduled import MACHINE
-from vdla.runtime.checks.datapath_check import check_datapath
 from vdla.runtime.checks.intrinsic_check import check_intrinsic
 from vdla.support.errors import Error
 
@@ -116,6 +114,7 @@ def from_datapath(attempt: Attempt, puzzle: Puzzle) -> Program:
     if not isinstance(attempt.content, str):
         raise AttemptError(f"{attempt.file}: the try must be SystemVerilog, got {type(attempt.content).__name__}")
     text = attempt.content
+    from vdla.runtime.checks.datapath_check import check_datapath
 
     def declare(config: Config) -> Extension:
         return declare_distance(config, text)

@@ -7,7 +7,6 @@ stale.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import tempfile
 import time
@@ -52,6 +51,8 @@ def locked(path: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
 
 
 def _acquire(file: IO[str], lock: Path, timeout_s: float) -> None:
+    import fcntl  # WebAssembly has no locks of files, and no other processes
+
     deadline = time.monotonic() + timeout_s
     while True:
         try:

@@ -184,7 +184,7 @@ class _History:
     def _scan(self, op: Ints, part: Ints, first: Ints, writes: Bools, last: Ints, changed: Bools, edges: Ints) -> None:
         """Touches sorted by part, each part's in program order; `first` is that of each part."""
         unit = self.units[op]
-        counts = np.bincount(2 * unit + writes, minlength=2 * len(Unit)).tolist()
+        counts = np.bincount((2 * unit + writes).astype(np.intp, copy=False), minlength=2 * len(Unit)).tolist()
         for wrote in (False, True):
             for other in _UNITS:
                 before = last[int(wrote), other]

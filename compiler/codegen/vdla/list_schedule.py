@@ -173,7 +173,9 @@ class _Scheduler:
         for load, store in steps.stores.tolist():
             self.sources[load].append(store)
         self.tiles = [[tile for tile in row if tile != NO_TILE] for row in steps.tiles.tolist()]
-        self.wait_counts = _list(np.bincount(steps.waits[:, 0], minlength=count))  # to wait for
+        self.wait_counts = _list(
+            np.bincount(steps.waits[:, 0].astype(np.intp, copy=False), minlength=count)
+        )  # to wait for
         order = np.argsort(steps.waits[:, 1], kind="stable")
         self.followers = _list(steps.waits[order, 0])
         self.first_follower = _list(np.searchsorted(steps.waits[order, 1], np.arange(count + 1)))
@@ -185,7 +187,8 @@ class _Scheduler:
             self.partners.setdefault(one, []).append(other)
             self.partners.setdefault(other, []).append(one)
         self.owner = _list(_owners(steps))
-        self.uses = _list(np.bincount(steps.tiles[steps.tiles != NO_TILE], minlength=len(self.entries)))  # to come
+        tiles = steps.tiles[steps.tiles != NO_TILE].astype(np.intp, copy=False)
+        self.uses = _list(np.bincount(tiles, minlength=len(self.entries)))  # to come
         self.end = [0] * len(self.entries)  # of the uses of a tile so far
         self.address = [_UNPLACED] * len(self.entries)
 
@@ -356,8 +359,9 @@ def _owners(steps: Steps) -> Ints:
 
 def _moves_more(steps: Steps, parts: int) -> list[bool]:
     """Whether the loads of each part take longer than its computation."""
+    part = steps.part.astype(np.intp, copy=False)
     loads, computes = (
-        np.bincount(steps.part, np.where(steps.unit == unit, steps.busy, 0), parts) for unit in (_LOAD, _COMPUTE)
+        np.bincount(part, np.where(steps.unit == unit, steps.busy, 0), parts) for unit in (_LOAD, _COMPUTE)
     )
     result: list[bool] = (loads > computes).tolist()
     return result

@@ -127,7 +127,7 @@ _NO_ROWS = np.zeros(0, np.int64)
 
 def rows_of_forms(form: Ints, count: int) -> list[Ints]:
     """The rows of each of `count` forms, in order."""
-    ends = np.cumsum(np.bincount(form, minlength=count))
+    ends = np.cumsum(np.bincount(form.astype(np.intp, copy=False), minlength=count))
     return np.split(np.argsort(form, kind="stable"), ends[:-1])
 
 

@@ -136,7 +136,7 @@ def _tiles_of_groups(ops: TiledOps, loads: NDArray[np.bool_]) -> Ints:
     have the same.
     """
     firsts, lasts = ops.starts[:-1], ops.starts[1:] - 1
-    most = int(np.bincount(ops.group[loads]).max(initial=0))
+    most = int(np.bincount(ops.group[loads].astype(np.intp, copy=False)).max(initial=0))
     return np.concatenate([ops.tile[np.minimum(firsts + at, lasts)] for at in range(most + 1)], axis=1)
 
 
