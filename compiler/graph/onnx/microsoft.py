@@ -14,6 +14,7 @@ from onnx import NodeProto, TensorProto, helper
 
 from vdla.compiler.graph.onnx.foreign import ForeignOperator
 from vdla.compiler.graph.onnx.microsoft_attention import ATTENTION
+from vdla.compiler.graph.onnx.microsoft_decoders import DECODERS, SIMPLIFIED
 from vdla.compiler.graph.onnx.old_node import OldNode, Upgrade
 
 # --- quantised operators --------------------------------------------------------------------------
@@ -343,6 +344,7 @@ _ONE = "X X_scale X_zero_point? Y_scale Y_zero_point?"
 _TWO = "A A_scale A_zero_point? B B_scale B_zero_point? C_scale C_zero_point?"
 _TABLE: Mapping[str, ForeignOperator] = {
     **ATTENTION,
+    **DECODERS,
     "BiasGelu": ForeignOperator(_gelu("none"), "A B"),
     "DequantizeLinear": ForeignOperator(_as_onnx, "x x_scale x_zero_point?"),
     "DynamicQuantizeMatMul": ForeignOperator(_dynamic_quantize_matmul, "A B b_scale b_zero_point? bias?"),
@@ -378,5 +380,8 @@ _TABLE: Mapping[str, ForeignOperator] = {
     "SkipLayerNormalization": ForeignOperator(_skip_normalization, "input skip gamma beta? bias?"),
     "SkipSimplifiedLayerNormalization": ForeignOperator(_skip_normalization, "input skip gamma bias?"),
 }
-MICROSOFT: Mapping[str, Mapping[int, Upgrade]] = {f"com.microsoft.{op}": {0: made} for op, made in _TABLE.items()}
+MICROSOFT: Mapping[str, Mapping[int, Upgrade]] = {
+    **{f"com.microsoft.{op}": {0: made} for op, made in _TABLE.items()},
+    "SimplifiedLayerNormalization": {0: SIMPLIFIED},
+}
 """The expansions, under version 0, since onnx has no schemas of the domain."""

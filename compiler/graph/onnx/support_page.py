@@ -30,12 +30,14 @@ _FOREIGN = {
 _REMARKS = {
     "Attention": "without rotation and buffers shared by past and present",
     "DynamicQuantizeLSTM": "its data stay float32",
+    "GroupQueryAttention": "past and present apart or in one buffer; without scores and quantised caches",
     "MatMulNBits": "4 and 8 bits, without g_idx",
     "MultiHeadAttention": "without buffers shared by past and present",
     "QAttention": "without rotation and buffers shared by past and present",
     "QLinearAveragePool": "channels before the image",
     "QLinearGlobalAveragePool": "channels before the image",
     "Quant": "on integers up to 8 bits; else float32",
+    "RotaryEmbedding": "without is_packed_batching and scale",
     "SkipLayerNormalization": "without mean and inv_std_var",
     "SkipSimplifiedLayerNormalization": "without mean and inv_std_var",
 }
