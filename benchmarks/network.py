@@ -27,6 +27,7 @@ from vdla.compiler.operators.workloads import Workload
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.networks.registry import Network, network
+from vdla.runtime.executor.executor import NetworkResult
 from vdla.runtime.executor.model import Model
 from vdla.runtime.executor.operator_cycles import operator_cycles
 from vdla.runtime.network.compile_network import compile_network
@@ -77,12 +78,7 @@ def measure(subject: Network, config: Config, seed: int) -> tuple[Figures, list[
     integers = graphs["simplify_integers"]
     wanted = Evaluator(integers, prefer="definition").run(data[0])
     exact = all(np.array_equal(array, wanted[name]) for name, array in result.outputs.items())
-    placed = [node for node in graphs["fuse"].nodes if node.op == ACCELERATED]
-    statistics = [step.statistics for step in result.steps if step.statistics is not None]
-    rows: list[Row] = []
-    for node, stats in zip(placed, statistics, strict=True):
-        region: AcceleratedRegion = node.attributes[REGION]
-        rows += _rows(region, node.attributes[BODY], stats)
+    rows = operator_rows(graphs["fuse"], result, config)
     plan = compiled.artifact.plan
     on_accelerator = total(rows, "macs")
     board_seconds = result.cycles / config.clock_mhz / 1e6
@@ -98,6 +94,22 @@ def measure(subject: Network, config: Config, seed: int) -> tuple[Figures, list[
     return figures | _of_products(rows), rows, list(compiled.artifact.programs)
 
 
+def operator_rows(graph: Graph, result: NetworkResult, config: Config) -> list[Row]:
+    """A row for each operator of the accelerator in a run of the partitioned `graph`."""
+    placed = [node for node in graph.nodes if node.op == ACCELERATED]
+    statistics = [step.statistics for step in result.steps if step.statistics is not None]
+    rows: list[Row] = []
+    for node, stats in zip(placed, statistics, strict=True):
+        rows += _rows(node.attributes[REGION], node.attributes[BODY], stats, config)
+    return rows
+
+
+def offloaded_cycles(rows: Sequence[Row]) -> int:
+    """The cycles of all convolutions but the first and of the residual additions."""
+    first = next((row for row in rows if row["op"] == "vdla.QConv"), None)
+    return sum(row["cycles"] for row in rows if row["op"] in _OFFLOADED and row is not first)
+
+
 def _accelerator_seconds(model: Model, inputs: Row) -> float:
     """CPU seconds of a run, less those of the steps on the CPU."""
     start = time.process_time()
@@ -106,7 +118,7 @@ def _accelerator_seconds(model: Model, inputs: Row) -> float:
     return seconds - sum(step.seconds for step in run.steps if step.statistics is None)
 
 
-def _rows(region: AcceleratedRegion, body: Graph, stats: RunStats) -> Iterator[Row]:
+def _rows(region: AcceleratedRegion, body: Graph, stats: RunStats, config: Config) -> Iterator[Row]:
     """A row for each operator; the bound of an operator without MACs is 0."""
     costs = operator_cycles(region.chain.program, stats, region.lines) or ()
     for cost, (node, *_) in zip(costs, region.calls, strict=True):
@@ -114,22 +126,22 @@ def _rows(region: AcceleratedRegion, body: Graph, stats: RunStats) -> Iterator[R
             "operator": node.name or node.outputs[0],
             "op": node.op,
             "cycles": cost.cycles,
-            "bound_cycles": _bound(body, node) if macs_of(body, node) else 0,
+            "bound_cycles": _bound(body, node, config) if macs_of(body, node) else 0,
             "macs": macs_of(body, node),
         }
 
 
-def _bound(body: Graph, node: Node) -> int:
+def _bound(body: Graph, node: Node, config: Config) -> int:
     """The cycles that a product needs at least: for its multiplications or for its tensors."""
-    if node.op == "vdla.QConv" and (result := _bound_of_conv(body, node)):
+    if node.op == "vdla.QConv" and (result := _bound_of_conv(body, node, config)):
         return result
     read, written = (
         sum(prod(body.tensor(name).extents) for name in names) for names in (node.inputs[:2], node.outputs)
     )
-    return MachineBound.of(Config.preset(PRESET), macs_of(body, node), read, written).cycles
+    return MachineBound.of(config, macs_of(body, node), read, written).cycles
 
 
-def _bound_of_conv(body: Graph, node: Node) -> int:
+def _bound_of_conv(body: Graph, node: Node, config: Config) -> int:
     """The bound of a convolution of one group and square windows, without its padding; else 0."""
     options, (batch, channels, *size) = node.attributes, body.tensor(node.inputs[0]).extents
     outputs, _, *kernel = body.tensor(node.inputs[1]).extents
@@ -149,15 +161,14 @@ def _bound_of_conv(body: Graph, node: Node) -> int:
         pads=options["pads"][0],
         note="",
     )
-    return bound(layer, Config.preset(PRESET)).cycles
+    return bound(layer, config).cycles
 
 
 def _of_products(rows: list[Row]) -> Figures:
     """Offloaded cycles, and the shares of the bound over convolutions and over all products."""
     convolutions = [row for row in rows if row["op"] == "vdla.QConv"]
-    offloaded = [row for row in rows if row["op"] in _OFFLOADED and row not in convolutions[:1]]
     return {
-        "offloaded_cycles": total(offloaded, "cycles"),
+        "offloaded_cycles": offloaded_cycles(rows),
         "bound_share": _bound_share(convolutions),
         "product_bound_share": _bound_share([row for row in rows if row["bound_cycles"]]),
     }

@@ -332,6 +332,10 @@ ROOMS: dict[str, str] = {
         "simulator.stats runtime.native runtime.grid compiler.graph.accelerator runtime networks runtime.diagnosis "
         "benchmarks.harness benchmarks.cpu benchmarks.network_cpu charts benchmarks benchmarks.tune"
     ),
+    "benchmarks.peers": (
+        "support hardware hardware.fpga compiler.graph runtime.executor runtime.network boards networks "
+        "benchmarks.harness benchmarks"
+    ),
 }
 
 # Modules that import each other, each with the reason.

@@ -110,6 +110,16 @@ def test_full_sizes_are_those_of_the_papers() -> None:
     assert counts == {"mobilenet_v1": 4_231_976, "mobilenet_v2": 3_504_872, "vit_small": 22_049_896}
 
 
+def test_the_networks_of_mlperf_tiny_have_the_parameters_of_the_reference() -> None:
+    """Those of the models of Keras, without the running statistics."""
+    tiny = ("ds_cnn", "resnet8", "autoencoder")
+    counts = {name: parameters(NETWORKS[name].build()) for name in tiny}
+    statistics = {"ds_cnn": 2 * 9 * 64, "resnet8": 2 * 240, "autoencoder": 2 * 1032}
+    assert {name: counts[name] + statistics[name] for name in tiny} == {
+        "ds_cnn": 24_908, "resnet8": 78_666, "autoencoder": 269_992,
+    }  # fmt: skip
+
+
 def test_macs_of_small_layers_counted_by_hand() -> None:
     """Conv: 12 results x 9 taps; transposed: 12 inputs x 8; Gemm: 10 results x 3; LSTM: 2 steps."""
     shapes = {"x": (1, 3, 2, 2), "w": (3, 1, 3, 3), "t": (3, 2, 2, 2), "a": (3, 2), "b": (5, 3), "s": (2, 1, 3)}
@@ -141,9 +151,9 @@ def test_the_registry_loads_without_onnx() -> None:
 
 def test_an_unknown_network_is_answered_with_the_choices() -> None:
     with pytest.raises(NetworkError) as error:
-        network("resnet81")
+        network("resnet181")
     names = ", ".join(KNOWN)
-    assert str(error.value) == f"network: name must be one of {names}, got resnet81 (did you mean resnet18?)"
+    assert str(error.value) == f"network: name must be one of {names}, got resnet181 (did you mean resnet18?)"
 
 
 @pytest.mark.parametrize("name", GALLERY)

@@ -31,49 +31,55 @@ EPSILON = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A tensor [N, channels, size, size] of the network under construction."""
+    """A tensor [N, channels, size, width] of the network under construction, or a square one."""
 
     name: str
     channels: int
     size: int
     moments: Moments
+    width: int | None = None
 
 
 def conv(
     net: NetworkBuilder,
     x: Feature,
     channels: int,
-    kernel: int,
+    kernel: int | tuple[int, int],
     name: str,
     strides: int = 1,
     groups: int = 1,
-    pads: int | None = None,
+    pads: int | tuple[int, int, int, int] | None = None,
     bias: bool = False,
     gain: float = 2.0,
 ) -> Feature:
     """Convolution; by default padded by half the kernel."""
-    pads = kernel // 2 if pads is None else pads
+    height, width = (kernel, kernel) if isinstance(kernel, int) else kernel
+    pads = (height // 2, width // 2) * 2 if pads is None else pads
+    top, left, bottom, right = (pads,) * 4 if isinstance(pads, int) else pads
     inputs = x.channels // groups
-    weight = net.normal((channels, inputs, kernel, kernel), (gain / (inputs * kernel * kernel)) ** 0.5)
+    weight = net.normal((channels, inputs, height, width), (gain / (inputs * height * width)) ** 0.5)
     shift = net.uniform(-0.1, 0.1, (channels,)) if bias else np.zeros(channels, np.float32)
     operands = [x.name, net.constant(f"{name}.weight", weight)]
     operands += [net.constant(f"{name}.bias", shift)] if bias else []
     net.node(
-        "Conv", operands, name, kernel_shape=[kernel] * 2, strides=[strides] * 2, pads=[pads] * 4, group=groups
+        "Conv", operands, name,
+        kernel_shape=[height, width], strides=[strides] * 2, pads=[top, left, bottom, right], group=groups,
     )  # fmt: skip
-    size = (x.size + 2 * pads - kernel) // strides + 1
-    inside = np.sqrt(_inside(x.size, kernel, strides, pads, size))
-    grouped = weight.reshape(groups, channels // groups, inputs, kernel, kernel)
-    mean = weighted(x.moments, grouped * inside**2, groups).mean + shift
-    variance = weighted(x.moments, grouped * inside, groups).variance
-    return Feature(name, channels, size, Moments(mean, variance))
+    rows = _inside(x.size, height, strides, top, bottom)
+    columns = _inside(x.width or x.size, width, strides, left, right)
+    share = np.outer(rows.mean(axis=0), columns.mean(axis=0))
+    grouped = weight.reshape(groups, channels // groups, inputs, height, width)
+    mean = weighted(x.moments, grouped * share, groups).mean + shift
+    variance = weighted(x.moments, grouped * np.sqrt(share), groups).variance
+    size = None if len(rows) == len(columns) else len(columns)
+    return Feature(name, channels, len(rows), Moments(mean, variance), size)
 
 
-def _inside(size: int, kernel: int, strides: int, pads: int, results: int) -> Floats:
-    """The share of results for which a tap [kernel, kernel] reads a pixel and no padding."""
-    places = np.arange(results)[:, None] * strides + np.arange(kernel) - pads
-    share = ((places >= 0) & (places < size)).mean(axis=0)
-    return np.outer(share, share)
+def _inside(size: int, kernel: int, strides: int, before: int, after: int) -> NDArray[np.bool_]:
+    """[results, kernel]: whether a tap reads a value of an axis and no padding."""
+    results = (size + before + after - kernel) // strides + 1
+    places = np.arange(results)[:, None] * strides + np.arange(kernel) - before
+    return (places >= 0) & (places < size)
 
 
 def conv_transpose(

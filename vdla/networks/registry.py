@@ -19,6 +19,7 @@ from vdla.networks.deep_q_network import deep_q_network
 from vdla.networks.digits import digits, some_digits
 from vdla.networks.gallery import blocks_of_fifteen, four_bits, perceptron, signs, sound, swishes, tokens, two_of_four
 from vdla.networks.lstm_language_model import lstm_language_model
+from vdla.networks.mlperf_tiny import autoencoder, ds_cnn, mobilenet_vww, resnet8
 from vdla.networks.mobilenet import mobilenet_v1, mobilenet_v2, mobilenet_v3
 from vdla.networks.resnet import resnet18, resnet50
 from vdla.networks.vision_transformer import vit_small
@@ -142,6 +143,30 @@ _ALL = (
         "ViT-S/16, 224x224",
         vit_small,
         {"image": 32, "patch": 8, "width": 32, "depth": 2, "heads": 4, "classes": 10},
+    ),
+    Network(
+        "ds_cnn",
+        "keyword spotting, 49x10",
+        ds_cnn,
+        {"width": 16, "depth": 2},
+    ),
+    Network(
+        "mobilenet_vww",
+        "visual wake words, 96x96",
+        mobilenet_vww,
+        {"image": 32, "depth": 4},
+    ),
+    Network(
+        "resnet8",
+        "image classification, 32x32",
+        resnet8,
+        {"image": 16, "stages": 2},
+    ),
+    Network(
+        "autoencoder",
+        "anomaly detection, 640 features",
+        autoencoder,
+        {"inputs": 64, "width": 64, "latent": 32, "depth": 1},
     ),
     Network(
         "digits",
