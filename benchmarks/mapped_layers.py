@@ -9,6 +9,7 @@ from typing import Any
 
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition, of_workload
+from vdla.compiler.operators.least_cycles import LeastCycles, least_cycles
 from vdla.compiler.operators.workload_bound import MachineBound, bound
 from vdla.compiler.operators.workloads import SELF_TEST, Workload, workloads
 from vdla.compiler.templates import Operator, conv2d_transpose, dense, depthwise_conv2d, pool2d, residual_add
@@ -30,6 +31,7 @@ class MappedLayer:
     definition: Callable[[Config], Definition]
     task: Callable[[Config], VdlaTask]
     bound: Callable[[Config], int]
+    least: Callable[[Config], LeastCycles]
 
 
 def mapped_layers() -> list[MappedLayer]:
@@ -49,6 +51,7 @@ def _of_workload(layer: Workload) -> MappedLayer:
         definition=definition,
         task=lambda config: layer_task(layer, config),
         bound=lambda config: bound(layer, config).cycles,
+        least=lambda config: least_cycles(layer, config),
     )
 
 
@@ -98,6 +101,7 @@ def _dense(rows: int, in_features: int, out_features: int) -> MappedLayer:
         definition=definition,
         task=lambda config: template_task(dense, config, **extents, name=name),
         bound=lambda config: bound(product, config).cycles,
+        least=lambda config: least_cycles(product, config),
     )
 
 
@@ -124,6 +128,12 @@ def _pooling(name: str, *, kind: str, channels: int, size: int, kernel: int, str
         definition=definition,
         task=lambda config: template_task(pool2d, config, **options, name=name),
         bound=limit,
+        least=lambda config: LeastCycles.of(
+            config,
+            steps=bound(depthwise, config).macs // (config.batch * config.block_out),
+            read_bytes=0,  # windows that lie apart leave pixels out
+            written_bytes=channels * depthwise.out_height * depthwise.out_width * config.out_bits // 8,
+        ),
     )
 
 
@@ -141,6 +151,12 @@ def _residual(name: str, channels: int, size: int) -> MappedLayer:
         definition=definition,
         task=lambda config: template_task(residual_add, config, **image, name=name),
         bound=lambda config: _moved(config, 2 * entries, entries).cycles,
+        least=lambda config: LeastCycles.of(
+            config,
+            steps=2 * entries // (config.batch * config.block_out),  # each of both is read by one
+            read_bytes=2 * entries * config.inp_bits // 8,
+            written_bytes=entries * config.out_bits // 8,
+        ),
     )
 
 

@@ -90,12 +90,14 @@ def tune(
     log: TuningLog | None = None,
     first: Point | None = None,
     batch: int = BATCH,
+    enough: float = 0.0,
     show: Show = lambda progress: None,
 ) -> TuningReport:
     """A run of up to `trials` trials; those of its task that the log has are not repeated.
 
     `first` is tried before what the search proposes. Trials of other runs of the task, of another
-    seed or search, are told to the search at the start.
+    seed or search, are told to the search at the start. Nothing is proposed once a trial of this
+    run costs `enough` or less.
 
     Raises:
         TuningError: an option is out of range, or no worker can measure the task.
@@ -104,7 +106,7 @@ def tune(
         if value < 1:
             raise TuningError(f"tune {task.name}: {name} must be at least 1, got {value}")
     workers.begin(task)
-    loop = _Loop(task=task, search=search, run=run, workers=workers, trials=trials, log=log, show=show)
+    loop = _Loop(task=task, search=search, run=run, workers=workers, trials=trials, log=log, show=show, enough=enough)
     loop.tell_others()
     if first is not None:
         loop.begin([first])
@@ -125,6 +127,7 @@ class _Loop:
     trials: int
     log: TuningLog | None
     show: Show
+    enough: float
     known: dict[str, Trial] = field(default_factory=dict)
     ended: dict[int, Trial] = field(default_factory=dict)
     batches: deque[list[Point]] = field(default_factory=deque)
@@ -143,12 +146,16 @@ class _Loop:
 
     def propose(self, count: int) -> bool:
         """Begin batches of `count`, as many as may be under way; whether one is."""
-        while len(self.batches) < _AHEAD and self.proposed < self.trials:
+        while len(self.batches) < _AHEAD and self.proposed < self.trials and not self._has_enough():
             points = self.search.propose(min(count, self.trials - self.proposed))
             if not points:
                 break
             self.begin(points)
         return bool(self.batches)
+
+    def _has_enough(self) -> bool:
+        """By the trials told alone, which are the same whatever the number of workers."""
+        return any(trial.cost <= self.enough for trial in self.told)
 
     def begin(self, points: list[Point]) -> None:
         """Begin a batch."""

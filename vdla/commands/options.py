@@ -35,7 +35,7 @@ _TYPES: Mapping[str, Callable[[str], Any]] = {
     **dict.fromkeys(("FILE", "DIR", "FOLDER", "MODEL", "PROGRAM"), Path),
     **dict.fromkeys(("N", "S", "CYCLES", "MIB"), positive),
     "SEED": natural,
-    "MHZ": float,
+    **dict.fromkeys(("MHZ", "PERCENT"), float),
 }
 """The type of a value by how it is written, up to a dot; of any other a text."""
 

@@ -57,6 +57,8 @@ EXAMPLES = """\
 
 TIMEOUT_S = 60
 LOG = Path("tuning.jsonl")
+GAP = 0.1
+"""Percent above the least cycles at which a run stops."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--device NAME = sim": "the device that measures (default sim)",
+            "--gap PERCENT": f"stop within PERCENT of the least cycles, where they are known (default {GAP})",
             "-o --output FILE": "write the best program of one operator",
             "--picture FILE.svg": "draw the best so far against trials",
             "--json": "write JSON to FILE, or to standard output in place of tables",
@@ -118,6 +121,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise CommandError(f"tune: --calibration must be left out for an operator, got {arguments.calibration[0]}")
     if arguments.picture and arguments.picture.suffix != ".svg":
         raise CommandError(f"tune: --picture must end in .svg, got {arguments.picture}")
+    if arguments.gap is not None and not arguments.gap >= 0:
+        raise CommandError(f"tune: --gap must be a number of percent from 0, got {arguments.gap:g}")
     check_search(arguments)
 
 
@@ -154,7 +159,9 @@ def _result(
     with progress(f"tune {task.name}") as show:
         search = _search(arguments, operator, prior)
         shown = _Shown(operator, show)
-        report = tune(task, search, run, workers, trials=arguments.trials, log=log, show=shown)
+        gap = GAP if arguments.gap is None else arguments.gap
+        enough = 0.0 if operator.least is None else operator.least.cycles * (1 + gap / 100)
+        report = tune(task, search, run, workers, trials=arguments.trials, log=log, show=shown, enough=enough)
         show("the untuned choice", arguments.trials, arguments.trials)
         program, overhead = operator.untuned()
         untuned, best = time_program(program), time_program(task.build(report.best.point))
@@ -185,8 +192,8 @@ class _Shown:
     def _best(self, progress: TuningProgress) -> str:
         if progress.best is None:
             return "none has succeeded"
-        limit = self._operator.bound_cycles
-        over = "" if limit is None else f", {progress.best.cost / limit:.4f} times the bound"
+        least = self._operator.least
+        over = "" if least is None else f", {100 * least.gap(progress.best.cost):.2f} % above the least"
         return f"best {progress.best.cost:,.0f} {progress.best.unit}{over}"
 
     def _remaining(self, progress: TuningProgress) -> str:
@@ -234,11 +241,11 @@ def picture_of(results: Sequence[TunedResult]) -> str:
     padded = [[*line, *[line[-1]] * (longest - len(line))] for line in lines]
     costs = [sum(map(mul, counts, column)) for column in zip(*padded, strict=True)]
     untuned = sum(map(mul, counts, (result.untuned.total_cycles for result in results)))
-    bound = first.operator.bound_cycles if len(results) == 1 else None
+    least = first.operator.least if len(results) == 1 else None
     name = first.name if len(results) == 1 else f"{len(results)} operators"
     title = f"{name} on {first.best.config.name}, {first.report.run.search}"
-    quantity = "best cycles over the bound" if bound else "best cycles over those of the last trial"
-    reference = bound or costs[-1]
+    quantity = "best cycles over the least possible" if least else "best cycles over those of the last trial"
+    reference = least.cycles if least else costs[-1]
     best = Curve(name=name, values=[cost / reference for cost in costs])
     level = Curve(name="untuned", values=[untuned / reference] * longest, dashed=True)
     return convergence(title, quantity, [best, level])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TARGETS = ("opencl", "cuda")
 COSTS = ("measured", "modelled")
 _UNUSED = (
-    "calibration", "workers", "device", "output", "picture", "preset", "config", "extension", "dram", "kernels",
+    "calibration", "workers", "device", "gap", "output", "picture", "preset", "config", "extension", "dram", "kernels",
     "threads", "extent",
 )  # fmt: skip
 """Options without a meaning for a grid, by their destination."""

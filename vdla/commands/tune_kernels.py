@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FOR_KERNELS = ("extent", "kernels", "threads")
 _FOR_NETWORKS = ("extent", "kernels")
 _FOR_MACHINES = (
-    "calibration", "workers", "device", "output", "picture", "preset", "config", "extension", "dram",
+    "calibration", "workers", "device", "gap", "output", "picture", "preset", "config", "extension", "dram",
 )  # fmt: skip
 """Options of the other kind of run, by their destination."""
 

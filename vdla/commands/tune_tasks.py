@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from vdla.compiler import te
+    from vdla.compiler.operators.least_cycles import LeastCycles
     from vdla.compiler.operators.vdla import Operator
     from vdla.compiler.tune import VdlaTask
     from vdla.hardware.config import Config
@@ -47,7 +48,7 @@ _CHOSEN = ("tiling", "virtual_threads")  # by the tuner
 
 @dataclass(frozen=True, slots=True)
 class TunedOperator:
-    """An operator to tune: its task, and the bound on its cycles if known.
+    """An operator to tune: its task, and the cycles that no program is below, if known.
 
     `untuned` gives the program without tuning, and the cycles of the host that count with it.
     `count` is how often a model has it; `use` says how to use the best, with `{log}`.
@@ -55,14 +56,14 @@ class TunedOperator:
 
     task: VdlaTask
     untuned: Callable[[], tuple[Program, float]]
-    bound_cycles: int | None = None
+    least: LeastCycles | None = None
     count: int = 1
     use: str = "vdla compile OPERATOR --tuned {log}"
 
 
 def operator_to_tune(arguments: argparse.Namespace) -> TunedOperator:
     """The operator that the command line names."""
-    from vdla.compiler.operators.workload_bound import bound
+    from vdla.compiler.operators.least_cycles import least_cycles
     from vdla.compiler.operators.workloads import workload
 
     name, config = arguments.operator, with_dram(machine(arguments), arguments.dram)
@@ -77,7 +78,7 @@ def operator_to_tune(arguments: argparse.Namespace) -> TunedOperator:
         raise CommandError(f"tune: operator must be {one_of(name, operator_names(), others)}")
     refuse_shape("tune", name, arguments.shape)
     layer = workload(name)
-    return _of_template(from_workload(layer, config, _THREADS), bound(layer, config).cycles)
+    return _of_template(from_workload(layer, config, _THREADS), least_cycles(layer, config))
 
 
 def operator_names() -> list[str]:
@@ -85,13 +86,13 @@ def operator_names() -> list[str]:
     return list(dict.fromkeys([*templates(), *definitions(), *layer_names()]))
 
 
-def _of_template(operator: Operator, bound_cycles: int | None = None) -> TunedOperator:
+def _of_template(operator: Operator, least: LeastCycles | None = None) -> TunedOperator:
     from vdla.compiler.tune import template_task
 
     assert operator.origin is not None  # a template made it
     options = {key: value for key, value in operator.origin.options.items() if key not in _CHOSEN}
     task = template_task(operator.origin.template, operator.config, **{**options, "name": operator.name})
-    return TunedOperator(task, lambda: (operator.program, 0.0), bound_cycles)
+    return TunedOperator(task, lambda: (operator.program, 0.0), least)
 
 
 def _of_expression(name: str, tensor: te.Tensor, config: Config) -> TunedOperator:
@@ -183,14 +184,14 @@ class TunedResult:
         """Untuned cycles over the best."""
         return self.untuned.total_cycles / self.best.total_cycles
 
-    def over_bound(self, stats: RunStats) -> float | None:
-        """Cycles over the bound, where there is one."""
-        limit = self.operator.bound_cycles
-        return None if limit is None else stats.total_cycles / limit
+    def gap(self, stats: RunStats) -> float | None:
+        """The percentage by which a run is above the least cycles, where these are known."""
+        least = self.operator.least
+        return None if least is None else 100 * least.gap(stats.total_cycles)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON-compatible values; costs before the first success are null."""
-        report, best = self.report, self.report.best
+        report, best, least = self.report, self.report.best, self.operator.least
         return {
             "operator": self.name,
             "key": report.run.key,
@@ -205,7 +206,8 @@ class TunedResult:
             "best": best.cost,
             "point": dict(best.point),
             "untuned_cycles": self.untuned.total_cycles,
-            "bound_cycles": self.operator.bound_cycles,
+            "least_cycles": least.cycles if least else None,
+            "limited_by": least.limited_by if least else None,
             "best_so_far": [cost if cost < float("inf") else None for cost in report.best_so_far()],
         }
 
@@ -220,6 +222,8 @@ def show_result(result: TunedResult) -> None:
     console.print(f"{result.name} on {result.best.config.name}: {', '.join([done, *notes])}\n", soft_wrap=True)
     console.print(_compared(result))
     console.print(f"\n{_why(result)}", soft_wrap=True)
+    for line in _least(result):
+        console.print(line, soft_wrap=True)
 
 
 def _compared(result: TunedResult) -> Table:
@@ -235,9 +239,9 @@ def _compared(result: TunedResult) -> Table:
 def _rows(result: TunedResult) -> Iterator[tuple[str, str, str]]:
     untuned, best = result.untuned, result.best
     yield "cycles", f"{untuned.total_cycles:,}", f"{best.total_cycles:,}"
-    limits = result.over_bound(untuned), result.over_bound(best)
-    if limits[0] is not None:
-        yield "over the bound", f"{limits[0]:.4f}", f"{limits[1]:.4f}"
+    gaps = result.gap(untuned), result.gap(best)
+    if gaps[0] is not None:
+        yield "above the least cycles", f"{gaps[0]:.2f} %", f"{gaps[1]:.2f} %"
     yield "instructions", f"{len(untuned.starts):,}", f"{len(best.starts):,}"
     yield "bytes read", f"{untuned.bytes_read:,}", f"{best.bytes_read:,}"
     yield "bytes written", f"{untuned.bytes_written:,}", f"{best.bytes_written:,}"
@@ -245,6 +249,24 @@ def _rows(result: TunedResult) -> Iterator[tuple[str, str, str]]:
         cycles = untuned.counters[_UNIT][counter], best.counters[_UNIT][counter]
         if any(cycles):
             yield f"compute: {label}", f"{cycles[0]:,}", f"{cycles[1]:,}"
+
+
+def _least(result: TunedResult) -> Iterator[str]:
+    """How near the best is to what no program is below, and what it waits for, if the bound is
+    known.
+    """
+    least, best = result.operator.least, result.best
+    if least is None:
+        return
+    from vdla.compiler.operators.least_cycles import CAUSES
+
+    above = best.total_cycles - least.cycles
+    waits = {label: best.counters[_UNIT][counter] for counter, label in COUNTER_LABELS.items() if counter != "busy"}
+    most = max(waits, key=waits.__getitem__)
+    yield (
+        f"{result.name}: no program has fewer than {least.cycles:,} cycles, set by its {CAUSES[least.limited_by]}; "
+        f"of {above:,} cycles above, the compute unit spends at most {waits[most]:,} on '{most}'"
+    )
 
 
 def _why(result: TunedResult) -> str:
@@ -265,9 +287,9 @@ def _why(result: TunedResult) -> str:
 
 def show_results(results: list[TunedResult]) -> None:
     """A line for each operator of a model."""
-    listing = table("operators", "operator", "times", "space", "trials", "untuned", "best", "gain %", "over bound")
+    listing = table("operators", "operator", "times", "space", "trials", "untuned", "best", "gain %", "above least %")
     for result in results:
-        limit = result.over_bound(result.best)
+        gap = result.gap(result.best)
         listing.add_row(
             result.name,
             str(result.operator.count),
@@ -276,7 +298,7 @@ def show_results(results: list[TunedResult]) -> None:
             f"{result.untuned.total_cycles:,}",
             f"{result.best.total_cycles:,}",
             f"{100 * (1 - 1 / result.gain):.2f}",
-            "" if limit is None else f"{limit:.4f}",
+            "" if gap is None else f"{gap:.2f}",
         )
     output().print(listing)
     sums = [sum(result.operator.count * run.total_cycles for result, run in zip(results, runs, strict=True))

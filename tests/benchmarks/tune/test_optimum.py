@@ -17,21 +17,25 @@ from vdla.compiler.operators import definitions
 from vdla.compiler.templates import dense
 from vdla.compiler.tune import Point, TuningTask, template_task
 from vdla.hardware.config import Config
+from vdla.compiler.operators.least_cycles import LeastCycles
 from vdla.runtime.tune.best import TunedSchedules
 from vdla.runtime.tune.log import TrialIndex
 from vdla.runtime.tune.measurer import SimMeasurer
 from vdla.runtime.tune.workers import InlineWorkers
+from vdla.hardware.isa import COUNTERS
 from vdla.simulator.timing import time_program
 
 TINY = Config.preset("tiny")
 SHAPE = {"rows": 2, "in_features": 4, "out_features": 8}
 NOTHING = TunedSchedules(TrialIndex())
+LEAST = LeastCycles(compute=4, reads=2, writes=3)
 LAYER = MappedLayer(
     name="product",
     template=lambda config: dense(config, **SHAPE),
     definition=lambda config: definitions.dense(**SHAPE, raw=False),
     task=lambda config: template_task(dense, config, **SHAPE),
     bound=lambda config: 4,
+    least=lambda config: LEAST,
 )
 
 
@@ -54,7 +58,8 @@ def test_a_small_space_is_measured_whole_and_once(tmp_path: Path, monkeypatch: p
     assert optimum(LAYER, TINY, NOTHING, workers) == found
     assert PlannedMeasurer.points == size, "the second time, from the log"
     row = found.row
-    assert row["best_over_bound"] == round(found.best / 4, 4)
+    assert (row["best_over_least"], row["limited_by"]) == (round(found.best / 4, 4), "compute")
+    assert row["cause"] in COUNTERS
     assert row["untuned_over_best"] == round(found.untuned / found.best, 4) >= 1
 
 
@@ -70,9 +75,14 @@ def test_of_a_larger_space_the_lowest_estimates_are_measured(tmp_path: Path, mon
 
 
 def test_the_figures_count_spaces_that_were_measured_whole() -> None:
-    whole = Optimum(layer="a", machine="tiny", space=9, measured=9, failed=0, untuned=105, best=100, bound=90)
-    part = replace(whole, measured=3, failed=1, untuned=200)
-    assert optimum_figures([whole, part]) == {"optima": 1, "optimum_failed": 1, "untuned_over_optimum": 1.05}
+    whole = Optimum(
+        layer="a", machine="tiny", space=9, measured=9, failed=0, untuned=105, best=100, least=LEAST, cause="idle"
+    )
+    part = replace(whole, measured=3, failed=1, untuned=200, least=LeastCycles(compute=99, reads=100, writes=9))
+    assert optimum_figures([whole, part]) == {
+        "optima": 1, "near_least": 0.5, "below_least": 0, "optimum_failed": 1, "untuned_over_optimum": 1.05
+    }  # fmt: skip
+    assert (whole.row["cause"], part.row["cause"], part.row["limited_by"]) == ("idle", "", "reads")
     assert optimum_figures([part])["untuned_over_optimum"] == 1.0
 
 

@@ -57,6 +57,13 @@ def test_the_best_of_a_whole_space_is_its_minimum() -> None:
     assert report.best_so_far() == sorted(report.best_so_far(), reverse=True)
 
 
+def test_a_run_ends_with_a_trial_that_costs_little_enough() -> None:
+    report = tune(TASK, ShuffledSearch(TASK, 0), toy_run(0), Counting(ToyMeasurer()), trials=1000, enough=110.0)
+    costs = [trial.cost for trial in report.trials]
+    first = next(number for number, cost in enumerate(costs) if cost <= 110.0)
+    assert first < len(costs) <= first + 3 * 8 < TASK.space.size, "what was under way is measured"
+
+
 def test_the_order_in_which_trials_end_does_not_matter() -> None:
     report, _, search = tuned()
     other, _, told = tuned(workers=Backwards(ToyMeasurer()))
