@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -100,7 +101,7 @@ def _command(words: str) -> tuple[str, bool]:
     errors = StringIO()
     with redirect_stdout(StringIO()), redirect_stderr(errors):
         try:
-            code: object = main(words.split())
+            code: object = main(shlex.split(words))
         except SystemExit as stop:
             code = stop.code
     text = errors.getvalue().removesuffix("\n").removeprefix("vdla: ")

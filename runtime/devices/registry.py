@@ -56,7 +56,7 @@ def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: A
 
     An address such as `pynq://host:port` is a remote device, the path of a `.toml` file a farm of
     remote devices. `options` depend on the device: `memory_bytes` and `timeout_cycles` of all
-    devices, `waves`, `assertions`, `stalls` and `start` of rtl, `bitstream`, `timeout_s`,
+    devices, `waves`, `window`, `assertions`, `stalls` and `start` of rtl, `bitstream`, `timeout_s`,
     `accept_build`, `download`, `target` and `fclk_mhz` of pynq, `tls`, `token` and `token_file` of
     an address.
     """

@@ -41,6 +41,7 @@ Ints = NDArray[np.int64]
 _CHUNK_CYCLES = 1 << 14  # between two checks of the limits and for Ctrl-C
 _RESET_CYCLES = 1 << 18  # enough for any outstanding transactions on the fastest memory
 _LAST_WORD = (1 << 32) - 1
+_MOST_CYCLES = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +75,9 @@ class RtlDevice(MemoryDevice):
     """A machine of the RTL, built when it is opened.
 
     `waves` is a file for waveforms (FST), or for the switching of signals if it ends in `.saif`
-    (`vdla.devices.read_switching` reads it when the device is closed); `assertions` ends a run at
-    the first failed assertion of the RTL; `stalls` seeds random back-pressure on every channel,
+    (`vdla.devices.read_switching` reads it when the device is closed); `window`, the first and the
+    last cycle that it has of a run, from 0; `assertions` ends a run at the first failed
+    assertion of the RTL; `stalls` seeds random back-pressure on every channel,
     which changes times but no result; `start` seeds the registers and memories at power-up, which
     changes nothing that a verified program can see, and needs `assertions`; `model` is a model to
     run in place of its own; with `activity` the model counts events (`activity_counts`).
@@ -90,6 +92,7 @@ class RtlDevice(MemoryDevice):
         timeout_cycles: int | None = None,
         *,
         waves: Path | str | None = None,
+        window: tuple[int, int] | None = None,
         assertions: bool = False,
         stalls: int | None = None,
         start: int | None = None,
@@ -99,11 +102,12 @@ class RtlDevice(MemoryDevice):
         super().__init__(config, memory_bytes, timeout_cycles)
         self.injection: Injection | None = None
         self._lock, self._stop_asked = RLock(), Event()
-        self._seen = EventLog.empty()
+        self._seen, self._wave_times = EventLog.empty(), (0, 0)
         self._counted: Counters = {}
         self._stalls = None if stalls is None else _require_integer("seed of stalls", stalls, 0, _LAST_WORD)
         self._start = _require_start(start, assertions)
         self._waves = None if waves is None else _writable(waves)
+        self._window = _require_window(window, self._waves)
         saif = self._waves is not None and self._waves.suffix == SAIF
         options = BuildOptions(waves is not None, assertions, activity=activity, saif=saif)
         self._model = model or RtlModel(build_library(config, options))
@@ -111,7 +115,9 @@ class RtlDevice(MemoryDevice):
 
     def _power_up(self) -> None:
         where, model = f"device {self.name}", self._model
-        self._machine = RtlMachine(where, model.library, self.memory, self._waves, self._start, model.argument)
+        self._machine = RtlMachine(
+            where, model.library, self.memory, self._waves, self._start, model.argument, self._window
+        )
         self._machine.configure(self._parameters())
         self.driver = Driver(where, self._machine)
         self.driver.identify(self.config)
@@ -160,11 +166,15 @@ class RtlDevice(MemoryDevice):
                 self.driver.start(stream)
                 self._wait(self._fields(address, count), quiet_cycles + 4 * (dram.read_latency + dram.write_latency))
                 self.driver.finish()
-                self._seen = self._machine.trace()
+                self._observe()
             except BaseException:
-                self._seen = self._machine.trace()  # before the reset adds events
+                self._observe()  # before the reset adds events
                 self._recover()
                 raise
+
+    def _observe(self) -> None:
+        self._seen = self._machine.trace()
+        self._wave_times = self._machine.wave_time(0), self._machine.wave_time(1)
 
     def _alone(self) -> AbstractContextManager[None]:
         """Exclusive use by one thread: the calls into the model release the GIL."""
@@ -229,6 +239,12 @@ class RtlDevice(MemoryDevice):
         with self._alone():
             return buffer_contents(self.config, self._machine.memories())
 
+    def wave_time(self, cycle: int) -> int:
+        """The time in the waveforms at which a cycle of the last run begins."""
+        self._open()
+        begin, following = self._wave_times
+        return begin + cycle * (following - begin)
+
     def activity_counts(self) -> EventCounts:
         """The events of the last run, as `Activity.total` of `vdla.simulator.energy` has them;
         DeviceError without `activity`.
@@ -285,6 +301,17 @@ def _writable(waves: Path | str) -> Path:
     if not Path(waves).is_file():  # the writer seeks in it
         raise DeviceError(f"device rtl: file of waves must be a regular file, got {waves}")
     return Path(waves)
+
+
+def _require_window(window: object, waves: Path | None) -> tuple[int, int] | None:
+    if window is None:
+        return None
+    if waves is None:
+        raise DeviceError(f"device rtl: window must be left out without waves, got {window!r}")
+    if not isinstance(window, tuple) or len(window) != 2:
+        raise DeviceError(f"device rtl: window must have a first and a last cycle, got {window!r}")
+    first = _require_integer("first cycle of the window", window[0], 0, _MOST_CYCLES)
+    return first, _require_integer("last cycle of the window", window[1], first, _MOST_CYCLES)
 
 
 def _require_start(start: object, assertions: bool) -> int:

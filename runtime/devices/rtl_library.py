@@ -24,6 +24,7 @@ Ints = NDArray[np.int64]
 UNIT_NUMBERS = range(3)  # load, compute, store, as in the trace
 OKAY = 0
 _NO_ADDRESS = 2**64 - 1
+_LAST_CYCLE = 2**64 - 1
 INTERRUPT, FAULT = 1, -1
 
 _VISIT = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64)
@@ -93,7 +94,7 @@ def _load(path: Path) -> ctypes.CDLL:
     library = _open_library(path)
     machine, word, cycles = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
     signatures: dict[str, tuple[object, ...]] = {
-        "create": (machine, ctypes.c_void_p, cycles, ctypes.c_char_p, word, ctypes.c_char_p),
+        "create": (machine, ctypes.c_void_p, cycles, ctypes.c_char_p, cycles, cycles, word, ctypes.c_char_p),
         "destroy": (None, machine),
         "configure": (None, machine, ctypes.POINTER(MemoryParameters)),
         "map": (None, machine, ctypes.POINTER(MappedMemory), cycles),
@@ -106,6 +107,7 @@ def _load(path: Path) -> ctypes.CDLL:
         "memories": (None, machine, _VISIT),
         "quiet_cycles": (cycles, machine),
         "running_cycles": (cycles, machine),
+        "wave_time": (cycles, machine, cycles),
         "bytes_read": (cycles, machine),
         "bytes_written": (cycles, machine),
         "bursts_read": (cycles, machine),
@@ -140,7 +142,8 @@ class RtlMachine:
     """One machine, reset; close it before its memory is freed.
 
     A `start` other than 0 seeds its registers and memories, in a library with assertions;
-    `argument` is a plusarg of the model.
+    `argument` is a plusarg of the model; `window` has the first and the last cycle of a run that
+    waveforms have, None for all.
     """
 
     def __init__(
@@ -151,13 +154,16 @@ class RtlMachine:
         waves: Path | None = None,
         start: int = 0,
         argument: str | None = None,
+        window: tuple[int, int] | None = None,
     ) -> None:
         self._where = where
         self._library = _load(path)
         self._memory = memory
         target = None if waves is None else os.fsencode(waves)
         plusarg = None if argument is None else argument.encode()
-        self._pointer: int | None = self._library.vdla_create(memory.ctypes.data, len(memory), target, start, plusarg)
+        first, last = window or (0, _LAST_CYCLE)
+        create = self._library.vdla_create
+        self._pointer: int | None = create(memory.ctypes.data, len(memory), target, first, last, start, plusarg)
         self._end = finalize(self, _destroy, self._library, self._pointer, memory, os.getpid())
         self.check()
 
@@ -235,6 +241,10 @@ class RtlMachine:
     def running_cycles(self) -> int:
         """Cycles of the run, from the trace port."""
         return int(self._library.vdla_running_cycles(self._handle))
+
+    def wave_time(self, cycle: int) -> int:
+        """The time in the waveforms at which a cycle of the last run begins."""
+        return int(self._library.vdla_wave_time(self._handle, cycle))
 
     @property
     def bytes_moved(self) -> tuple[int, int]:

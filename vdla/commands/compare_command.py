@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.arrays import read_inputs, with_random
 from vdla.commands.console import output, progress, table
-from vdla.commands.files import is_model
+from vdla.commands.files import is_model, require_folder
 from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, with_dram
 from vdla.commands.model_inputs import model_inputs
 from vdla.commands.options import add_options
@@ -26,6 +26,7 @@ EXAMPLES = """\
   vdla compare sim rtl c2.vdla           exit code 1 when they differ
   vdla compare sim rtl c2.vdla --seed 7 --dram read_latency=200 beat_cycles=2
   vdla compare sim pynq c2.vdla --bitstream pynq_z2.bit --results-only
+  vdla compare sim rtl c2.vdla --waves diff.fst
   vdla compare sim farm.toml model.vdla --input x.npy
                                          a wrong result of a network, down to
                                          layer, instruction and entry
@@ -50,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--assertions": "stop the RTL at a failed assertion",
             "--bitstream FILE": "the bitstream to load, for a board",
             "--results-only": "cycles and counters may differ",
+            "--waves FILE.fst": "write waveforms of rtl around the first difference, with views for GTKWave and Surfer",
         },
     )
     add_dram_arguments(parser)
@@ -60,6 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     names = (arguments.first, arguments.second)
     if arguments.assertions and "rtl" not in names:
         raise CommandError(f"compare: --assertions must be left out without rtl, got {' and '.join(names)}")
+    if arguments.waves is not None:
+        _check_waves(arguments)
     if arguments.bitstream and not any(map(_is_board, names)):
         raise CommandError(f"compare: --bitstream must be left out without a board, got {' and '.join(names)}")
     return _run_network(arguments) if is_model(arguments.program) else _run_program(arguments)
@@ -78,6 +82,8 @@ def _run_program(arguments: argparse.Namespace) -> int:
         comparison = compare(program, arrays, (one, other))
     print(comparison)
     _show(comparison)
+    if arguments.waves is not None:
+        print(_waves(comparison, arrays, arguments))
     equal = comparison.same_results if arguments.results_only else comparison.equal
     return OK if equal else FINDING
 
@@ -100,6 +106,35 @@ def _run_network(arguments: argparse.Namespace) -> int:
                 break
     print(comparison)
     return OK if comparison.equal else FINDING
+
+
+def _check_waves(arguments: argparse.Namespace) -> None:
+    names, waves = (arguments.first, arguments.second), arguments.waves
+    if "rtl" not in names:
+        raise CommandError(f"compare: --waves must be left out without rtl, got {' and '.join(names)}")
+    if waves.suffix != ".fst":
+        raise CommandError(f"compare: --waves must name a .fst file, got {waves}")
+    require_folder("compare", "--waves", waves)
+    if is_model(arguments.program):
+        raise CommandError("compare: --waves must be left out for a network, got one; compare its program")
+
+
+def _waves(comparison: Comparison, arrays: dict[str, Any], arguments: argparse.Namespace) -> str:
+    """Write the waveforms of a difference; a line that says which."""
+    from vdla.runtime.devices.rtl import RtlDevice
+    from vdla.runtime.diagnosis.comparison import memory_bytes
+    from vdla.runtime.diagnosis.wave_window import record_waves
+
+    if comparison.equal:
+        return "no waves: they show a difference, and there is none"
+    program = comparison.program
+    config, size = with_dram(program.config, arguments.dram), memory_bytes(program)
+
+    def open_rtl(window: tuple[int, int]) -> RtlDevice:
+        options: dict[str, Any] = {"assertions": arguments.assertions, "waves": arguments.waves, "window": window}
+        return RtlDevice(config, size, arguments.timeout, **options)
+
+    return str(record_waves(comparison, arrays, open_rtl, arguments.waves))
 
 
 def _is_board(name: str) -> bool:

@@ -33,12 +33,12 @@ void vl_fatal(const char *file, int line, const char *, const char *message) VL_
 
 using vdla::Machine;
 
-// A machine after reset, on the caller's memory, which must outlive it; `waves` is a file or null, `start` and
-// `argument` as in Machine.
-VDLA_EXPORT Machine *vdla_create(uint8_t *data, uint64_t bytes, const char *waves, uint32_t start,
-                                 const char *argument) {
+// A machine after reset, on the caller's memory, which must outlive it; `waves` is a file or null, which gets the
+// cycles `first` to `last` of every run, `start` and `argument` as in Machine.
+VDLA_EXPORT Machine *vdla_create(uint8_t *data, uint64_t bytes, const char *waves, uint64_t first, uint64_t last,
+                                 uint32_t start, const char *argument) {
   auto *machine = new Machine(data, bytes, start, argument);
-  if (waves != nullptr) machine->open_waves(waves);
+  if (waves != nullptr) machine->open_waves(waves, first, last);
   machine->reset();
   return machine;
 }
@@ -84,6 +84,9 @@ VDLA_EXPORT void vdla_memories(Machine *machine, void (*visit)(const char *, con
 VDLA_EXPORT uint64_t vdla_quiet_cycles(const Machine *machine) { return machine->quiet_cycles(); }
 
 VDLA_EXPORT uint64_t vdla_running_cycles(const Machine *machine) { return machine->running_cycles(); }
+
+// The time in the waveforms at which a cycle of the last run begins.
+VDLA_EXPORT uint64_t vdla_wave_time(const Machine *machine, uint64_t cycle) { return machine->wave_time(cycle); }
 
 VDLA_EXPORT uint64_t vdla_bytes_read(const Machine *machine) { return machine->bytes_read(); }
 

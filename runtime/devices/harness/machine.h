@@ -67,7 +67,7 @@ class Machine {
     Verilated::threadContextp(&context_);  // the public memories leave the scopes of the thread's context
   }
 
-  void open_waves(const char *path);
+  void open_waves(const char *path, uint64_t first, uint64_t last);
   void close_waves();
 
   void reset() {
@@ -129,6 +129,7 @@ class Machine {
   uint64_t bursts_written() const { return writes_.bursts(); }
   uint64_t error_address() const { return shared_.error_address; }
   uint64_t running_cycles() const { return running_cycles_; }
+  uint64_t wave_time(uint64_t cycle) const { return kTimes * (run_begin_ + cycle) - kTimes / 2; }  // of the clock edge
   const std::string &fault() const { return shared_.fault; }
   bool memory_idle() const {
     return writes_.idle() && std::all_of(reads_.begin(), reads_.end(), [](const auto &reads) { return reads.idle(); });
@@ -192,6 +193,7 @@ class Machine {
       shared_.last_active = shared_.cycle;
     }
     if (trace & 0x80) {
+      if (running_cycles_ == 0) run_begin_ = shared_.cycle - 1;  // the trace port is a cycle late
       ++running_cycles_;
       ++shared_.run_cycle;
     } else if (shared_.run_cycle > 0) {
@@ -209,6 +211,8 @@ class Machine {
   WriteChannel<Vvdla> writes_;
   std::array<std::vector<uint64_t>, kEvents> events_;
   uint64_t running_cycles_ = 0;
+  uint64_t run_begin_ = 0;  // the cycle since power-up in which the last run began
+  uint64_t first_wave_ = 0, last_wave_ = ~uint64_t{0};  // cycles of a run that waveforms have
 #ifdef VDLA_WAVES
   std::unique_ptr<Waves> waves_;
 #endif
@@ -217,7 +221,9 @@ class Machine {
 // --- waves
 
 #ifdef VDLA_WAVES
-inline void Machine::open_waves(const char *path) {
+inline void Machine::open_waves(const char *path, uint64_t first, uint64_t last) {
+  first_wave_ = first;
+  last_wave_ = last;
   context_.traceEverOn(true);
   waves_ = std::make_unique<Waves>();
   top_.trace(waves_.get(), 99);
@@ -229,10 +235,11 @@ inline void Machine::close_waves() {
   waves_.reset();
 }
 inline void Machine::dump(uint64_t time) {
-  if (waves_) waves_->dump(time);
+  const uint64_t cycle = running_cycles_ + 1;  // of the run, in which it is not yet counted
+  if (waves_ && cycle >= first_wave_ && cycle <= last_wave_) waves_->dump(time);
 }
 #else
-inline void Machine::open_waves(const char *) { shared_.require(false, "the library", "be built for waves"); }
+inline void Machine::open_waves(const char *, uint64_t, uint64_t) { shared_.require(false, "the library", "be built for waves"); }
 inline void Machine::close_waves() {}
 inline void Machine::dump(uint64_t) {}
 #endif
