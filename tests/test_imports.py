@@ -73,7 +73,9 @@ ROOMS: dict[str, str] = {
         "compiler.tensorize compiler.codegen.vdla compiler.extensions compiler.codegen.vdla.intrinsics "
         "compiler.operators.vdla"
     ),
-    "compiler.operators": "support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics",
+    "compiler.operators": (
+        "support hardware.isa hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics"
+    ),
     "compiler.operators.definitions": (
         "support compiler.ir compiler.te compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators"
     ),
@@ -307,8 +309,8 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "
-        "compiler.tune.searches compiler.tune.grid simulator.timing runtime.grid runtime.tune networks "
-        "benchmarks.harness charts benchmarks"
+        "compiler.tune.searches compiler.tune.grid simulator.stats simulator.timing runtime.grid runtime.tune "
+        "networks benchmarks.harness charts benchmarks"
     ),
     "benchmarks.evaluate": (
         "support hardware hardware.generate hardware.program hardware.fpga compiler.te compiler.extensions "
