@@ -47,9 +47,13 @@ class Page:
 
     def open(self, path: Path, width: int, height: int = 900, link: str = "") -> None:
         """Load a file, with a link behind "#"; `until` waits for what it does."""
+        self.visit(path.resolve().as_uri() + (f"#{link}" if link else ""), width, height)
+
+    def visit(self, address: str, width: int, height: int = 900) -> None:
+        """Load an address."""
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self._call("Page.navigate", url="about:blank")
-        self._call("Page.navigate", url=path.resolve().as_uri() + (f"#{link}" if link else ""))
+        self._call("Page.navigate", url=address)
 
     def value(self, expression: str) -> Any:  # noqa: ANN401  of the page
         """The value of an expression, or of its promise; BrowserError for an exception."""

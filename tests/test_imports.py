@@ -274,6 +274,7 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.vdla.intrinsics simulator.stats simulator.verify simulator runtime.checks "
         "compiler.certificates"
     ),
+    "playground": "support hardware.isa simulator.stats simulator puzzles",
     "viewer": (
         "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.stats "
         "simulator.verify simulator.timing runtime.executor"
@@ -305,7 +306,7 @@ ROOMS: dict[str, str] = {
         "verification.isolated_batches verification.zoo verification.adversary verification.tflite_models "
         "verification.hostile verification.grids runtime.diagnosis verification.programs verification.coverage "
         "verification.generated_tests verification.rtl_mutants benchmarks.harness compiler.certificates "
-        "verification.fuzz verification.grid verification.lemmas viewer commands"
+        "verification.fuzz verification.grid verification.lemmas playground viewer commands"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "

@@ -53,6 +53,7 @@ def test_every_folder_with_modules_is_a_listed_package(settings: dict) -> None:
         "vdla/debugger",
         "vdla/networks",
         "vdla/notebook",
+        "vdla/playground",
         "vdla/puzzles",
         "vdla/support",
         "vdla/viewer",

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -97,6 +98,9 @@ def test_the_site_builds_without_a_dead_link_and_loads_nothing_from_elsewhere(tm
     assert done.returncode == 0, done.stdout
     pages = {path: Links(path) for path in tmp_path.rglob("*.html")}
     assert len(pages) > len(PAGES)
+    shown = (tmp_path / "playground.html").read_text(encoding="utf-8")
+    assert ('href="playground/index.html"' in shown) == (tmp_path / "playground" / "index.html").is_file()
+    assert ("built without the playground" in shown) == (shutil.which("npm") is None)
     for path, found in pages.items():
         assert [name for name in found.loaded if re.match(r"(https?:)?//", name)] == []
         for link in found.links:

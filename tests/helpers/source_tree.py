@@ -12,10 +12,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS = (
     "support", "hardware", "compiler", "simulator", "runtime", "boards", "networks", "charts", "verification",
-    "puzzles", "viewer", "debugger", "benchmarks", "commands", "notebook",
+    "puzzles", "playground", "viewer", "debugger", "benchmarks", "commands", "notebook",
 )  # fmt: skip
 _IN_PACKAGE = (  # folders of `vdla` itself
-    "support", "networks", "charts", "puzzles", "viewer", "debugger", "commands", "notebook",
+    "support", "networks", "charts", "puzzles", "playground", "viewer", "debugger", "commands", "notebook",
 )  # fmt: skip
 
 

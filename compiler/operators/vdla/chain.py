@@ -74,7 +74,7 @@ class Chain:
     Raises:
         TemplateError: names of steps are not unique, or an operator is for another machine.
         LoweringError: a tensor is read before it is written, written twice, never used, or packed
-        in two layouts; a part is an output, or in two wholes.
+            in two layouts; a part is an output, or in two wholes.
     """
 
     config: Config

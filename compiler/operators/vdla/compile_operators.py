@@ -49,7 +49,7 @@ def compile_operators(
 
     Raises:
         TemplateError: a call is not a TemplateCall, or its options are wrong. Errors of compilation
-        are those of the first failing call.
+            are those of the first failing call.
     """
     for call in calls:
         if not isinstance(call, TemplateCall):
