@@ -138,6 +138,15 @@ def test_an_exception_names_its_line(page: Page) -> None:
     assert lines[1].startswith("expression.py: line 4: config: preset must be one of ")
 
 
+def test_what_a_browser_has_not_is_said(page: Page) -> None:
+    text = "import vdla\nprint('begun', end='')\nvdla.intrinsics.dot\n"
+    assert said(page, "first-expression", text, "run").splitlines() == [
+        "begun",
+        "expression.py: line 3: ModuleNotFoundError: No module named 'llvmlite'; a browser has Python's library, "
+        "NumPy and VDLA only: install VDLA to run this",
+    ]
+
+
 def test_a_run_that_does_not_end_is_stopped(page: Page) -> None:
     choose(page, "first-expression")
     write(page, "print('begun')\nwhile True:\n    pass\n")
@@ -150,7 +159,7 @@ def test_a_run_that_does_not_end_is_stopped(page: Page) -> None:
 
 def test_a_python_that_ends_is_started_again(page: Page) -> None:
     text = said(page, "first-expression", "import os\nos.abort()\n", "run")
-    assert "Python ended: " in text
+    assert text == "Python ended (unreachable), and was started again"
     assert said(page, "first-expression", "print(6 * 7)", "run") == "42\n"
 
 

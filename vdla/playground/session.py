@@ -19,6 +19,8 @@ from vdla.support.errors import Error
 from vdla.support.text_table import text_table
 
 Answer = dict[str, object]
+_ABSENT = "ModuleNotFoundError: "
+_REMEDY = "; a browser has Python's library, NumPy and VDLA only: install VDLA to run this"
 
 
 def answer(request: str, reply: str) -> None:
@@ -62,7 +64,7 @@ def _run(asked: Mapping[str, str]) -> Answer:
     try:
         run(attempt, lambda: exec(compile(asked["text"], attempt.file, "exec"), code))
     except Error as error:
-        return {"text": str(error)}
+        return {"text": f"{error}{_REMEDY if _ABSENT in str(error) else ''}"}
     return {"text": ""}
 
 

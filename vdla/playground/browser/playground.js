@@ -166,7 +166,8 @@ class Playground {
   }
 
   answered({ text, solved, cycles }) {
-    const shown = at("output").textContent + text, kind = solved ? "solved" : text && this.request.kind !== "cycles" ? "refused" : "";
+    const kind = solved ? "solved" : text && this.request.kind !== "cycles" ? "refused" : "";
+    const shown = printed() + text;
     if (solved && !(this.kept[this.entry.name]?.cycles <= cycles)) this.keep({ cycles });
     this.finished();
     this.show(shown, kind);
@@ -175,11 +176,10 @@ class Playground {
 
   /** Python itself failed: what it printed, and a new one. */
   failed(failure) {
-    const printed = at("output").textContent;
     if (!this.ready) return this.state(`Python cannot start: ${failure}`);
     this.finished();
     this.restart();
-    this.show(`${printed}Python ended: ${failure}`, "refused");
+    this.show(`${printed()}Python ended (${failure}), and was started again`, "refused");
   }
 
   stop() {
@@ -198,6 +198,12 @@ class Playground {
     this.worker.terminate();
     this.startPython();
   }
+}
+
+/** What a run has printed, as whole lines. */
+function printed() {
+  const text = at("output").textContent;
+  return !text || text.endsWith("\n") ? text : `${text}\n`;
 }
 
 function readKept() {
