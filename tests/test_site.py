@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 FROM_THE_TOP = {"contributing.md": "../CONTRIBUTING.md", "changelog.md": "../CHANGELOG.md"}
-NOTEBOOKS = sorted(f"notebooks/{path.stem}.md" for path in DOCS.glob("notebooks/*.ipynb"))  # made by a hook
+NOTEBOOKS = [path.relative_to(DOCS).with_suffix(".md").as_posix() for path in DOCS.rglob("*.ipynb")]  # by a hook
 PARTS = ["Home", "Student", "Board owner", "Researcher", "Maintainer", "Reference"]
 
 

@@ -11,7 +11,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vdla import definitions, devices, graph, grid, intrinsics, isa, native, onnx_backend, operators, te, templates
+    from vdla import (
+        course,
+        definitions,
+        devices,
+        graph,
+        grid,
+        intrinsics,
+        isa,
+        native,
+        onnx_backend,
+        operators,
+        te,
+        templates,
+    )
     from vdla.compiler.certificates.certify import certify
     from vdla.compiler.certificates.pass_certificate import PassCertifier
     from vdla.compiler.extensions import (
@@ -99,6 +112,7 @@ __all__ = [
     "check_datapath",
     "check_intrinsic",
     "compile",
+    "course",
     "datapath_cycles",
     "datapath_sources",
     "debug",
@@ -139,8 +153,8 @@ __all__ = [
 ]
 
 _MODULES = (
-    "definitions", "devices", "graph", "grid", "intrinsics", "isa", "native", "onnx_backend", "operators", "te",
-    "templates",
+    "course", "definitions", "devices", "graph", "grid", "intrinsics", "isa", "native", "onnx_backend", "operators",
+    "te", "templates",
 )  # fmt: skip
 _HOMES = {
     "ArrayPort": "vdla.hardware.array_port",

@@ -27,9 +27,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages."""
     from mkdocs.structure.files import File
 
-    for path in sorted(FOLDER.glob("*.ipynb")):
+    for path in sorted(FOLDER.rglob("*.ipynb")):
         content = page_of(json.loads(path.read_text(encoding="utf-8")), path.name)
-        files.append(File.generated(config, f"notebooks/{path.stem}.md", content=content))
+        place = path.relative_to(FOLDER).with_suffix(".md").as_posix()
+        files.append(File.generated(config, f"notebooks/{place}", content=content))
     return files
 
 
@@ -64,7 +65,9 @@ def _cell(cell: dict[str, Any]) -> Iterator[str]:
 
 
 def _raw(html: str) -> str:
-    """HTML on one line, which Markdown leaves alone: lines within `pre` become references."""
-    parts = re.split(r"(<pre>.*?</pre>)", html, flags=re.DOTALL)
-    joiners = ("&#10;" if part.startswith("<pre>") else " " for part in parts)
+    """HTML on one line, which Markdown leaves alone: lines within `pre` and of pages in frames,
+    whose scripts need them, become references.
+    """
+    parts = re.split(r'(<pre>.*?</pre>|srcdoc="[^"]*")', html, flags=re.DOTALL)
+    joiners = ("&#10;" if part.startswith(("<pre>", "srcdoc=")) else " " for part in parts)
     return "".join(part.replace("\n", joiner) for part, joiner in zip(parts, joiners, strict=True))

@@ -39,13 +39,19 @@ def test_a_page_has_the_text_the_code_and_the_outputs(pages: ModuleType) -> None
     )
 
 
+def test_the_lines_of_a_page_in_a_frame_stay(pages: ModuleType) -> None:
+    """A comment of its script would else hide what follows."""
+    frame = '<iframe srcdoc="a // b\nc"\nstyle="d"></iframe>'
+    assert pages._raw(frame) == '<iframe srcdoc="a // b&#10;c" style="d"></iframe>'
+
+
 def test_links_to_notebooks_lead_to_their_pages(pages: ModuleType) -> None:
     text = "[a](board.ipynb) [b](notebooks/x.ipynb#c) [d](deploy.md) <a href='board.ipynb'>"
     wanted = "[a](board.md) [b](notebooks/x.md#c) [d](deploy.md) <a href='board.ipynb'>"
     assert pages.on_page_markdown(text, SimpleNamespace(), None, None) == wanted
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.ipynb")), ids=lambda path: path.stem)
 def test_every_output_is_on_its_page(pages: ModuleType, path: object) -> None:
     notebook = json.loads(path.read_text(encoding="utf-8"))
     page = pages.page_of(notebook, path.name)
