@@ -96,6 +96,8 @@ def test_the_site_builds_without_a_dead_link_and_loads_nothing_from_elsewhere(tm
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
     assert done.returncode == 0, done.stdout
+    lesson = (tmp_path / "notebooks" / "course" / "decoupled.html").read_text(encoding="utf-8")
+    assert "new ARRAYS[type](count)" in lesson  # of the viewer, in a frame: no link
     pages = {path: Links(path) for path in tmp_path.rglob("*.html")}
     assert len(pages) > len(PAGES)
     shown = (tmp_path / "playground.html").read_text(encoding="utf-8")

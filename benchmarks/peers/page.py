@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +35,12 @@ _MACHINES = {
     "source": "source",
 }
 _RUNS = {
-    "network": "network",
     "machine": "machine",
-    "numbers": "numbers",
-    "clock_mhz": "MHz",
-    "gop": "GOP",
     "cycles": "cycles",
-    "offloaded_cycles": "of these offloaded",
     "frames_per_s": "frames/s, accelerator",
     "whole_frames_per_s": "frames/s, whole",
     "gop_per_s": "GOP/s",
-    "differs": "not comparable",
-    "source": "source",
+    "remark": "not comparable, source",
 }
 Record = Mapping[str, Any]
 
@@ -68,10 +64,31 @@ def tables(record: Record) -> list[str]:
     ]
     return [
         _table(list(_MACHINES.values()), [[_cell(row[name]) for name in _MACHINES] for row in machines]),
-        _table(list(_RUNS.values()), [[_cell(row[name]) for name in _RUNS] for row in runs]),
+        _table(list(_RUNS.values()), _by_network(runs)),
         _table(["preset", "fingerprint", "seed", "version", "date"], origins),
         _table(["source", "where"], [[name, where] for name, where in receipt["sources"].items()]),
     ]
+
+
+def _by_network(runs: Iterable[Mapping[str, Any]]) -> Iterator[list[str]]:
+    """The rows of runs, below one with each network and its operations here."""
+    for name, group in groupby(runs, key=itemgetter("network")):
+        rows = list(group)
+        yield [f"**`{name}`**, {_cell(rows[0]['gop'])} GOP", *[""] * (len(_RUNS) - 1)]
+        yield from ([_cell(_described(row)[column]) for column in _RUNS] for row in rows)
+
+
+def _described(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row with the machine's numbers and clock, the operations of another network, its source."""
+    clock = f", {_cell(row['clock_mhz'])} MHz" if row["clock_mhz"] else ""
+    cycles = _cell(row["cycles"]) or (row["offloaded_cycles"] and f"{row['offloaded_cycles']:,} offloaded")
+    if row["network"] == "resnet18" and row["cycles"]:
+        cycles += f" ({row['offloaded_cycles']:,} offloaded)"
+    operations = f"{_cell(row['gop'])} GOP" if row["source"] and row["gop"] else ""
+    remark = "; ".join(
+        part for part in (operations, row["differs"], row["source"] and f"source: {row['source']}") if part
+    )
+    return {**row, "machine": f"{row['machine']}, {row['numbers']}{clock}", "cycles": cycles, "remark": remark}
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

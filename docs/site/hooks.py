@@ -20,7 +20,8 @@ PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGEL
 """Files at the top: the pages that they are; what README says is on the first page."""
 
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!\w+:)([^)#\s]+)(#[^)\s]*)?\)")
-_CODE = re.compile(r"^(```.*?^```$)", re.DOTALL | re.MULTILINE)
+_CODE = re.compile(r"^(````.*?^````$|```.*?^```$|<div[^\n]*$)", re.DOTALL | re.MULTILINE)
+"""Blocks of code and outputs of notebooks, which may have what looks like a link."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -38,7 +39,7 @@ def _moved(text: str) -> str:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links to files outside docs, but not in blocks of code."""
+    """Links to files outside docs, but not in code."""
     folder = posixpath.dirname(page.file.src_uri)
     if folder == "adr":
         page.meta["search"] = {"boost": 0.5}  # pages come before the reasons for what they say
@@ -56,7 +57,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"[{text}]({config.repo_url}/blob/main/{name})" if config.repo_url else text
 
     parts = _CODE.split(markdown)
-    return "".join(part if part.startswith("```") else _LINK.sub(mended, part) for part in parts)
+    return "".join(part if part.startswith(("```", "<div")) else _LINK.sub(mended, part) for part in parts)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:

@@ -70,4 +70,5 @@ def _raw(html: str) -> str:
     """
     parts = re.split(r'(<pre>.*?</pre>|srcdoc="[^"]*")', html, flags=re.DOTALL)
     joiners = ("&#10;" if part.startswith(("<pre>", "srcdoc=")) else " " for part in parts)
-    return "".join(part.replace("\n", joiner) for part, joiner in zip(parts, joiners, strict=True))
+    line = "".join(part.replace("\n", joiner) for part, joiner in zip(parts, joiners, strict=True))
+    return line if line.startswith("<div") else f"<div>{line}</div>"  # Markdown leaves blocks alone only

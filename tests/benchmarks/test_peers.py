@@ -38,7 +38,9 @@ def test_the_page_has_the_tables_of_the_record(record: dict[str, Any]) -> None:
     text = page.PAGE.read_text(encoding="utf-8")
     assert page.page(text, page.checked(record)) == text
     for row in ours(record["rows"]):
-        assert f"| {row['network']} | {row['machine']} | int8 |" in text
+        assert f"**`{row['network']}`**" in text
+        assert f"| {row['machine']}, int8, " in text
+        assert not row["cycles"] or f"| {row['cycles']:,} " in text
 
 
 def test_the_record_has_the_published_figures(record: dict[str, Any]) -> None:

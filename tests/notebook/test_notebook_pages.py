@@ -39,10 +39,10 @@ def test_a_page_has_the_text_the_code_and_the_outputs(pages: ModuleType) -> None
     )
 
 
-def test_the_lines_of_a_page_in_a_frame_stay(pages: ModuleType) -> None:
-    """A comment of its script would else hide what follows."""
-    frame = '<iframe srcdoc="a // b\nc"\nstyle="d"></iframe>'
-    assert pages._raw(frame) == '<iframe srcdoc="a // b&#10;c" style="d"></iframe>'
+def test_a_page_in_a_frame_stays_as_it_is(pages: ModuleType) -> None:
+    """Its lines too, since a comment of a script would else hide the next one."""
+    frame = '<iframe srcdoc="a // b\nc[d](e)"\nstyle="f"></iframe>'
+    assert pages._raw(frame) == '<div><iframe srcdoc="a // b&#10;c[d](e)" style="f"></iframe></div>'
 
 
 def test_links_to_notebooks_lead_to_their_pages(pages: ModuleType) -> None:
