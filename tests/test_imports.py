@@ -158,26 +158,6 @@ ROOMS: dict[str, str] = {
         "compiler.graph.passes"
     ),
     "compiler.graph.grid": "compiler.graph compiler.graph.operators compiler.graph.passes compiler.graph.accelerator",
-    "runtime.network": (
-        "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.interpret "
-        "compiler.codegen.vdla compiler.extensions compiler.codegen.llvm compiler.operators.vdla "
-        "compiler.layer_programs compiler.operators.cpu compiler.operators.gpu compiler.graph compiler.graph.rules "
-        "compiler.graph.machine compiler.graph.operators compiler.tune compiler.graph.passes "
-        "compiler.graph.quantise compiler.graph.onnx compiler.graph.tflite simulator.stats simulator.verify "
-        "simulator.timing simulator runtime.native runtime.grid runtime.numpy_operators runtime.executor "
-        "compiler.graph.accelerator compiler.graph.grid"
-    ),
-    "runtime.tune": (
-        "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te "
-        "compiler.operators.vdla compiler.map compiler.graph compiler.graph.rules compiler.graph.operators "
-        "compiler.tune compiler.tune.searches compiler.tune.grid simulator.timing runtime.devices runtime.native "
-        "runtime.grid runtime.executor runtime.network"
-    ),
-    "runtime": (
-        "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla compiler.schedule "
-        "compiler.operators.vdla compiler.operators.gpu compiler.graph runtime.native runtime.grid "
-        "runtime.executor runtime.network runtime.tune"
-    ),
     "runtime.remote": (
         "support hardware.isa hardware hardware.program simulator.support simulator.stats simulator.verify "
         "runtime.devices runtime.executor"
@@ -195,11 +175,6 @@ ROOMS: dict[str, str] = {
     "verification.vivado": "support hardware hardware.fpga boards boards.vivado",
     "verification.adversary": "support hardware.isa hardware hardware.program simulator.support",
     "verification.tflite_models": "support",
-    "verification.hostile": (
-        "support hardware.program compiler.graph compiler.graph.onnx compiler.graph.tflite runtime.native "
-        "runtime.grid runtime.numpy_operators runtime.executor runtime.network verification.tflite_models"
-    ),
-    "verification.grids": "support compiler.target compiler.graph compiler.graph.onnx runtime.network",
     "runtime.diagnosis": (
         "support hardware.isa hardware hardware.program hardware.asm compiler.operators.vdla compiler.operators "
         "compiler.templates simulator.support simulator.function simulator.stats simulator.verify simulator.timing "
@@ -226,17 +201,7 @@ ROOMS: dict[str, str] = {
         "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "
         "benchmarks.harness"
     ),
-    "benchmarks.network_cpu": (
-        "support compiler.graph.onnx runtime.native runtime.network networks benchmarks.harness benchmarks.cpu"
-    ),
     "charts": "hardware",
-    "runtime.studies": (
-        "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.interpret compiler.te "
-        "compiler.extensions compiler.map compiler.operators compiler.operators.definitions "
-        "compiler.layer_programs compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes "
-        "simulator.verify simulator.timing simulator simulator.energy runtime.executor runtime.network "
-        "runtime.tune"
-    ),
     "runtime.checks": (
         "support hardware.isa hardware hardware.generate compiler.ir compiler.target compiler.interpret "
         "compiler.te compiler.tensorize compiler.codegen.vdla compiler.schedule compiler.extensions "
@@ -247,6 +212,41 @@ ROOMS: dict[str, str] = {
         "compiler.interpret compiler.te compiler.lowering compiler.schedule compiler.extensions "
         "compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map compiler.operators.definitions "
         "compiler.graph compiler.graph.operators compiler.graph.passes compiler.graph.accelerator"
+    ),
+    "runtime.network": (
+        "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.interpret "
+        "compiler.codegen.vdla compiler.extensions compiler.codegen.llvm compiler.operators.vdla "
+        "compiler.layer_programs compiler.operators.cpu compiler.operators.gpu compiler.graph "
+        "compiler.graph.rules compiler.graph.machine compiler.graph.operators compiler.tune compiler.graph.passes "
+        "compiler.graph.quantise compiler.graph.onnx compiler.graph.tflite simulator.stats simulator.verify "
+        "simulator.timing simulator runtime.native runtime.grid runtime.numpy_operators runtime.executor "
+        "compiler.graph.accelerator compiler.graph.grid compiler.certificates"
+    ),
+    "runtime.tune": (
+        "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te "
+        "compiler.operators.vdla compiler.map compiler.graph compiler.graph.rules compiler.graph.operators "
+        "compiler.tune compiler.tune.searches compiler.tune.grid simulator.timing runtime.devices runtime.native "
+        "runtime.grid runtime.executor runtime.network"
+    ),
+    "runtime": (
+        "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla compiler.schedule "
+        "compiler.operators.vdla compiler.operators.gpu compiler.graph runtime.native runtime.grid "
+        "runtime.executor runtime.network runtime.tune"
+    ),
+    "verification.hostile": (
+        "support hardware.program compiler.graph compiler.graph.onnx compiler.graph.tflite runtime.native "
+        "runtime.grid runtime.numpy_operators runtime.executor runtime.network verification.tflite_models"
+    ),
+    "verification.grids": "support compiler.target compiler.graph compiler.graph.onnx runtime.network",
+    "benchmarks.network_cpu": (
+        "support compiler.graph.onnx runtime.native runtime.network networks benchmarks.harness benchmarks.cpu"
+    ),
+    "runtime.studies": (
+        "support hardware.isa hardware hardware.program hardware.fpga compiler.ir compiler.interpret compiler.te "
+        "compiler.extensions compiler.map compiler.operators compiler.operators.definitions "
+        "compiler.layer_programs compiler.graph compiler.tune compiler.tune.searches compiler.graph.passes "
+        "simulator.verify simulator.timing simulator simulator.energy runtime.executor runtime.network "
+        "runtime.tune"
     ),
     "verification.fuzz": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "

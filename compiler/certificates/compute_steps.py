@@ -18,13 +18,11 @@ from vdla.hardware.isa import COL, Emit
 
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
-_ANY = 1 << 40  # beyond all indices
 _SHAPE_NAMES = (
     "loop0", "loop1", "uop_begin", "uop_end", "acc0", "acc1", "src0", "src1", "wgt0", "wgt1", "scl0", "scl1",
     "init", "emit",
 )  # fmt: skip
 _SHAPE = itemgetter(*(COL[name] for name in _SHAPE_NAMES))
-_BEGINS = itemgetter(*(COL[name] for name in ("acc", "src", "wgt", "scl", "out")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +68,8 @@ class ComputeSteps:
         return order, np.r_[True, acc[1:] != acc[:-1]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The iterations of an instruction less where it begins, and their rows in the table of all;
-    `least` and `most` are the first and the last indices of acc, src, wgt, scl and out.
-    """
-
-    steps: ComputeSteps
-    begin: int
-    end: int
-    least: tuple[int, ...]
-    most: tuple[int, ...]
-
-
 class KnownSteps:
-    """ComputeSteps of instructions with the micro-ops of a buffer.
-
-    `table` has all of them as rows of acc, src, wgt, scl, out, starts and ends.
-    """
+    """ComputeSteps of instructions with the micro-ops of a buffer."""
 
     def __init__(self, uops: _Ints) -> None:
         self._uops = uops
@@ -95,35 +77,14 @@ class KnownSteps:
 
     def forget(self) -> None:
         """Note that micro-ops have changed."""
-        self._known: dict[tuple[int, ...], _Part] = {}
-        self.table: _Ints = np.zeros((0, 7), np.int64)
+        self._known: dict[tuple[int, ...], ComputeSteps] = {}
 
     def of(self, row: Mapping[str, int]) -> ComputeSteps:
         """The iterations of an instruction with these fields."""
-        return self._part(list(row.values())).steps.moved(row)
-
-    def queued(self, columns: list[int], depths: tuple[int, ...]) -> tuple[int, ...]:
-        """The rows of an instruction in `table`, and where it begins; IndexError where it leaves
-        buffers of these depths.
-        """
-        part, begins = self._part(columns), _BEGINS(columns)
-        for begin, least, most, depth in zip(begins, part.least, part.most, depths, strict=True):
-            if begin + least < 0 or begin + most >= depth:
-                raise IndexError(f"iterations must be below {depth}, got {begin + most}")
-        return part.begin, part.end, *begins
-
-    def _part(self, columns: list[int]) -> _Part:
-        key = _SHAPE(columns)
+        key = _SHAPE(list(row.values()))
         if key not in self._known:
-            steps = _from_zero(self._uops, dict(zip(COL, columns, strict=False)))
-            rows = np.stack([getattr(steps, one.name) for one in fields(steps)], axis=1).astype(np.int64)
-            some, ends = rows[:, :3], rows[steps.ends, 3:5]
-            least = [*some.min(axis=0, initial=_ANY).tolist(), *ends.min(axis=0, initial=_ANY).tolist()]
-            most = [*some.max(axis=0, initial=-_ANY).tolist(), *ends.max(axis=0, initial=-_ANY).tolist()]
-            begin = len(self.table)
-            self.table = np.concatenate([self.table, rows])
-            self._known[key] = _Part(steps, begin, begin + len(rows), tuple(least), tuple(most))
-        return self._known[key]
+            self._known[key] = _from_zero(self._uops, row)
+        return self._known[key].moved(row)
 
 
 def _from_zero(uops: _Ints, row: Mapping[str, int]) -> ComputeSteps:

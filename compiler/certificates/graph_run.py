@@ -80,11 +80,10 @@ def _of_integers(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> Sym
             raise CertificateError(f"operands must be plain tensors of int8, got {kind} for {name}")
         tensors.append(te.placeholder(kind.extents, kind.dtype, f"x{index}"))
     operands = IntegerNode(node, tensors)
-    result = OPERATORS[node.op](operands)
-    made = te.create_function([*tensors, *operands.constants], [result], "node")
+    sums = OPERATORS[node.op](operands)
+    made = te.create_function(tensors, [sums], "node")
     arrays = {tensor.name: values[name] for tensor, name in zip(tensors, node.inputs, strict=True)}
-    arrays |= {tensor.name: numbers(array) for tensor, array in operands.constants.items()}
-    return next(iter(evaluate(made, arrays).values()))
+    return operands.requantised(next(iter(evaluate(made, arrays).values())))
 
 
 def _has_floats(graph: Graph, node: Node) -> bool:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
+from vdla.compiler.certificates.requantise import requantised_by_numbers
+from vdla.compiler.certificates.symbols import Symbols
 from vdla.compiler.graph import Node
 from vdla.compiler.operators.definitions.sliding import SlidingWindow, sliding
 from vdla.hardware.numerics import pack_scale, scales_from_floats
@@ -24,20 +25,17 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class IntegerNode:
-    """The operands of a node as tensors, and the constants that an expression adds to them."""
+    """The operands of a node as tensors, and how its sums are requantised.
+
+    `scales` are lanes of scales, and how many sums next to each other have the same one.
+    """
 
     def __init__(self, node: Node, tensors: Sequence[te.Tensor]) -> None:
         self.node, self.tensors = node, tensors
-        self.constants: dict[te.Tensor, Array] = {}
+        self.scales: tuple[Array, int] = np.zeros(0, np.int64), 1
 
     def __getitem__(self, attribute: str) -> Any:  # noqa: ANN401  of any attribute
         return self.node.attributes[attribute]
-
-    def constant(self, name: str, value: Array) -> te.Tensor:
-        """A constant as a tensor."""
-        tensor = te.placeholder(value.shape, value.dtype.name, name)
-        self.constants[tensor] = value
-        return tensor
 
     def centred(self, index: int, zero_point: str) -> te.Tensor:
         """An operand less its zero point."""
@@ -45,22 +43,32 @@ class IntegerNode:
         made: te.Tensor = te.compute(x.shape, lambda *i: te.cast("int32", x[i]) - zero, f"centred{index}")
         return made
 
-    def lanes(self, factors: Array | None = None) -> te.Tensor:
-        """The multipliers as lanes of a scale without bias: one, or one for each channel."""
-        if factors is None:
-            factors = np.ldexp(self["multiplier"].astype(np.float64), -self["shift"])
-        return self.constant("lanes", pack_scale(0, *scales_from_floats(factors)).view(np.int64))
-
-    def result(self, total: te.Value, lane: te.Value) -> te.Value:
-        """A sum as a result."""
-        zero, low, high = (te.const(int(self[name]), "int64") for name in ("y_zero_point", "low", "high"))
-        return requantisation(total, lane, zero, low, high, "int8")
-
     def results(self, sums: te.Tensor, axis: int) -> te.Tensor:
-        """Sums as results; there may be a multiplier for each index of an axis."""
-        lanes = self.lanes()
-        one = lanes.shape == (1,)
-        return te.compute(sums.shape, lambda *i: self.result(sums[i], lanes[0 if one else i[axis]]), "result")
+        """Sums that are requantised; there may be a multiplier for each index of an axis."""
+        lanes = _lanes(self._factors())
+        return self._requantised(sums, lanes, int(prod(sums.shape[axis + 1 :])) if len(lanes) > 1 else 1)
+
+    def averages(self, sums: te.Tensor, counts: Array) -> te.Tensor:
+        """Sums of so many elements, `[places...]`, requantised after they are divided by these."""
+        return self._requantised(sums, _lanes((self._factors() / counts).reshape(-1)), 1)
+
+    def _factors(self) -> Array:
+        return np.asarray(np.ldexp(self["multiplier"].astype(np.float64), -self["shift"]))
+
+    def _requantised(self, sums: te.Tensor, lanes: Array, inner: int) -> te.Tensor:
+        self.scales = lanes, inner
+        return sums
+
+    def requantised(self, sums: Symbols) -> Symbols:
+        """The results of sums, as symbols."""
+        lanes, inner = self.scales
+        zero, low, high = (int(self[name]) for name in ("y_zero_point", "low", "high"))
+        return requantised_by_numbers(sums, lanes, inner, (zero, low, high), "int8")
+
+
+def _lanes(factors: Array) -> Array:
+    """Multipliers as lanes of scales without bias."""
+    return np.asarray(pack_scale(0, *scales_from_floats(factors)).view(np.int64))
 
 
 # --- products -------------------------------------------------------------------------------------
@@ -210,9 +218,7 @@ def qaverage_pool(operands: IntegerNode) -> te.Tensor:
         return te.sum(image[(n, c, *window.reads(place, taps))], axis=taps)
 
     sums = te.compute((*x.shape[:2], *window.places), total, "sums")
-    factors = np.ldexp(operands["multiplier"].astype(np.float64), -operands["shift"])
-    lanes = operands.lanes(factors / _counts(operands, window))
-    return te.compute(sums.shape, lambda *i: operands.result(sums[i], lanes[i[2:]]), "result")
+    return operands.averages(sums, np.broadcast_to(_counts(operands, window), window.places))
 
 
 def _counts(operands: IntegerNode, window: SlidingWindow) -> Array:
@@ -237,4 +243,4 @@ OPERATORS: Mapping[str, Callable[[IntegerNode], te.Tensor]] = {
     "vdla.QMul": qmul,
     "vdla.QRescale": qrescale,
 }
-"""The expressions by operator."""
+"""The expressions of the sums by operator, which `IntegerNode.requantised` makes results of."""

@@ -52,3 +52,17 @@ def helper(function: Function) -> Function:
     options = {**_HELPER, "no_cpython_wrapper": True, "forceinline": True}
     result: Function = njit(**options)(function)
     return result
+
+
+def routine(function: Function) -> Function:
+    """A function called by compiled code only that is not inlined, since it is long."""
+    options = {**_HELPER, "no_cpython_wrapper": True}
+    result: Function = njit(**options)(function)
+    return result
+
+
+def routine_of(entry: Function) -> Function:
+    """The function of an entry point for compiled callers."""
+    compiled: Any = entry
+    result: Function = routine(compiled.py_func)
+    return result

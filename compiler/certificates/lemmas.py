@@ -10,8 +10,11 @@ symbols, of integers or of a solver's terms; operands have bounds `low` and `hig
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 Term = Callable[..., Any]
@@ -306,3 +309,9 @@ TYPE_LAWS: tuple[TypeLaw, ...] = (NARROWS, WIDENS)
 
 Lemma = Rewrite | ResultBounds | Law | TypeLaw
 LEMMAS: tuple[Lemma, ...] = (*REWRITES, *BOUNDS, *LAWS, *TYPE_LAWS)
+
+
+@cache
+def lemmas_digest() -> str:
+    """The SHA-256 of this file, whose lemmas certificates use."""
+    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.certificates import sum_kernels
+from vdla.compiler.certificates import stream_kernels, sum_kernels
 from vdla.compiler.certificates.field import started
 from vdla.compiler.certificates.operations import binary
-from vdla.compiler.certificates.symbol_kernels import OPS
 from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, Symbols, key, type_bounds
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Operand, VectorOp
@@ -40,6 +39,11 @@ class InputEntries:
         """What compiled loops read."""
         return self.digits, self.bounds, self.alike, self.norms
 
+    @property
+    def state(self) -> tuple[npt.NDArray[Any], ...]:
+        """What the loop over instructions reads and writes."""
+        return self.now, *self.arrays
+
     def write(self, first: int, entries: Symbols) -> None:
         """Overwrite entries."""
         self.now.view(OPAQUE)[first : first + len(entries)] = entries.view(OPAQUE)
@@ -55,9 +59,10 @@ class WeightEntries:
     """The entries of wgt, `[depth, block_out, block_in]`, and what is known of them."""
 
     def __init__(self, entries: Symbols, dtype: str) -> None:
-        self.now = entries
+        self._entries = entries
         self.range, self.wrap = type_bounds(dtype), np.uint64(started(key("wrap", dtype)))
         depth, outputs, inputs = entries.shape
+        self._stale = np.zeros(depth, np.bool_)  # entries whose numbers are newer than their symbols
         self.numbers, self.sums = np.empty((depth, inputs, outputs)), np.empty((depth, 2, outputs))
         self.values = np.empty((depth, inputs, outputs), np.uint64)
         self.bounds = np.empty((depth, 2, inputs, outputs), np.int64)
@@ -65,9 +70,20 @@ class WeightEntries:
         self.prepare(0, len(entries))
 
     @property
+    def now(self) -> Symbols:
+        """The entries as symbols."""
+        stream_kernels.refresh(self.numbers, self._entries, self._stale)
+        return self._entries
+
+    @property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
         """What compiled loops read."""
         return self.numbers, self.sums, self.values, self.bounds, self.kinds, self.norms
+
+    @property
+    def state(self) -> tuple[npt.NDArray[Any], ...]:
+        """What the loop over instructions reads and writes."""
+        return self._entries, *self.arrays, self._stale
 
     def write(self, first: int, entries: Symbols) -> None:
         """Overwrite entries."""
@@ -96,7 +112,7 @@ class PendingProducts:
         self._large = np.zeros((2, lanes), SYMBOL)
 
     def multiply(self, steps: _Ints, queue: _Ints) -> tuple[Symbols, _Ints]:
-        """The iterations of GEMMs, as rows of `KnownSteps.queued`; the sums that end, and their
+        """The iterations of GEMMs, as rows of `queue`; the sums that end, and their
         entries of scl and out.
         """
         return self._run(sum_kernels.gemm, steps, queue, (self._batch, *self.inputs.arrays, *self.weights.arrays))
@@ -117,17 +133,22 @@ class PendingProducts:
         stop = np.array([0, -1, 0])
         state = (*factors, self.acc, *self._terms, self._large, ended, sums)
         while not kernel(stop, steps, queue, *state):
-            self._add_large(int(steps[stop[1], 0] + queue[stop[0], 2]))
+            self.add_large(int(steps[stop[1], 0] + queue[stop[0], 2]))
         return sums, ended
+
+    @property
+    def state(self) -> tuple[npt.NDArray[Any], ...]:
+        """What the loop over instructions reads and writes."""
+        return self.acc, *self._terms, self._large
 
     def flush(self) -> None:
         """Add all products to their sums."""
         at = sum_kernels.settle(0, self.acc, *self._terms, self._large)
         while at >= 0:
-            self._add_large(at)
+            self.add_large(at)
             at = sum_kernels.settle(at, self.acc, *self._terms, self._large)
 
-    def _add_large(self, at: int) -> None:
+    def add_large(self, at: int) -> None:
         """Add the terms of a sum that the loops do not cover."""
         self.acc[at] = binary("add", self.acc[at], self._large[0], "int32")
         sum_kernels.clear(at, *self._terms)
@@ -137,14 +158,6 @@ class PendingProducts:
         if first < 0 or first + len(entries) > len(buffer.now):
             raise IndexError(f"entries must be below {len(buffer.now)}, got {first + len(entries)}")
         buffer.write(first, entries)
-
-
-VECTOR_OPS = {
-    VectorOp.MOV: sum_kernels.MOV,
-    VectorOp.MAC: sum_kernels.MAC,
-    **{VectorOp[name.upper()]: OPS.index(name) for name in ("add", "sub", "mul", "min", "max")},
-}
-"""The operations of VECTOR that `combine_sums` covers, by their codes in it."""
 
 
 def combine_sums(
@@ -166,7 +179,12 @@ def combine_sums(
     x, b = (np.require(one, requirements=["C", "W"]) for one in entries)
     ranges = np.array([type_bounds(dtype) for dtype in types])
     wraps = np.array([started(key("wrap", dtype)) for dtype in (*types, "int32")], np.uint64)
-    if sum_kernels.vector(steps, queue, VECTOR_OPS[op], int(operand), x, b, ranges, wraps, acc, ended, sums) < 0:
+    if (
+        sum_kernels.vector(
+            steps, queue, sum_kernels.VECTOR_OPS[op], int(operand), x, b, ranges, wraps, acc, ended, sums
+        )
+        < 0
+    ):
         return sums, ended
     acc[...] = before
     return None

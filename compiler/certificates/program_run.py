@@ -10,21 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir, te
-from vdla.compiler.certificates import sum_kernels
+from vdla.compiler.certificates import stream_kernels
 from vdla.compiler.certificates.compute_steps import ComputeSteps, KnownSteps
 from vdla.compiler.certificates.elementwise import numbers, unknowns
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.extension_run import ExtensionRun
 from vdla.compiler.certificates.operations import binary, cast
-from vdla.compiler.certificates.pending import VECTOR_OPS, PendingProducts, combine_sums
+from vdla.compiler.certificates.pending import PendingProducts
 from vdla.compiler.certificates.pending_results import PendingResults, write
+from vdla.compiler.certificates.stream_loop import StreamLoop
+from vdla.compiler.certificates.symbolic_dram import SymbolicDram
 from vdla.compiler.certificates.symbols import (
-    SYMBOL,
     CertificateError,
     Symbols,
     chosen,
@@ -33,72 +35,88 @@ from vdla.compiler.certificates.symbols import (
 from vdla.compiler.extensions import base
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, EXTENSION, Emit, Opcode, Operand, Source, StagedEmit, VectorOp, decode_uops
-from vdla.hardware.numerics import unpack_elements
 from vdla.hardware.program import Program, ProgramTensor
-from vdla.hardware.program.tensor import CONSTANT_BITS, UOP
+from vdla.hardware.program.tensor import CONSTANT_BITS
 
 _Row = Mapping[str, int]
 _Ints = npt.NDArray[np.int64]
 _Bools = npt.NDArray[np.bool_]
-_OPCODE, _EMIT = COL["opcode"], COL["emit"]
-_NOTHING = np.zeros(1, SYMBOL)
-_ANY = 1 << 62  # the depth of a buffer that an instruction does not read
+_Array = npt.NDArray[Any]
+_OPCODE = COL["opcode"]
 
 
 class SymbolicRun:
     """The buffers and the DRAM of a program, as symbols; DRAM is a flat array by tensor.
 
-    What is there before the program is unknown, apart from its inputs and constants.
+    What is there before the program is unknown, apart from its inputs and constants. Inputs are
+    symbols, or integers where they are numbers that nothing is stored in.
     """
 
-    def __init__(self, program: Program, inputs: Mapping[str, Symbols]) -> None:
+    runs_stores = True
+    """Whether STOREs run in the compiled loop, like all others."""
+
+    def __init__(self, program: Program, inputs: Mapping[str, Symbols | _Array]) -> None:
         config = self.config = program.config
         self.program = program
-        stored = set(program.tensor_of[program.columns[:, COL["opcode"]] == Opcode.STORE].tolist())
-        self.dram = {
-            tensor.name: _content(tensor, inputs.get(tensor.name), stored=index in stored)
-            for index, tensor in enumerate(program.tensors)
-        }
+        stored = set(program.tensor_of[program.columns[:, _OPCODE] == Opcode.STORE].tolist())
+        self.dram = SymbolicDram(program, inputs, frozenset(stored))
         lanes = config.batch * config.block_out
         inp = _earlier("inp", (config.inp_depth, config.batch, config.block_in), config.inp_dtype)
         wgt = _earlier("wgt", (config.wgt_depth, config.block_out, config.block_in), config.wgt_dtype)
         self.scl = _earlier("scl", (config.scl_depth, config.block_out), "int64")
         self.acc = _earlier("acc", (config.acc_depth, lanes), "int32")
-        out = _earlier("out", (config.out_depth, lanes), config.out_dtype)
-        self.results = PendingResults(out, config.out_dtype, config.batch, self.dram)
+        out = self.out = _earlier("out", (config.out_depth, lanes), config.out_dtype)
+        self.results = PendingResults(out, config.out_dtype, config.batch, self.dram.tensors)
         self.raw = _earlier("raw", (config.out_slots, lanes), "int32")
         self.products = PendingProducts(config, inp, wgt, self.acc)
         self.inp, self.wgt = self.products.inputs, self.products.weights
         self.extensions = ExtensionRun(config, self.products, self.acc)
         self.index = 0
-        self._targets = {
-            Buffer.INP: self.inp.now, Buffer.WGT: self.wgt.now, Buffer.SCL: self.scl, Buffer.ACC: self.acc
-        }  # fmt: skip
-        self._depths = (config.acc_depth, config.inp_depth, config.wgt_depth, config.scl_depth, config.out_depth)
         self.is_raw = np.zeros(config.out_depth, np.bool_)
         self.uops = np.zeros((config.uop_depth, 5), np.int64)
         self.steps = KnownSteps(self.uops)
+        self.repeats = False  # whether an instruction that the loop left is for the loop now
 
     def run(self) -> Mapping[str, Symbols]:
         """Run all instructions; the outputs by name, in their packed shapes."""
-        waiting: list[list[int]] = []
-        for index, columns in enumerate(self.program.columns.tolist()):
-            self.index = index
+        loop = self._loop()
+        while True:
+            why = loop.run()
+            self.index, self.repeats = loop.index, False
+            if why == stream_kernels.DONE:
+                break
             try:
-                if columns[_OPCODE] == Opcode.GEMM and columns[_EMIT] == Emit.NONE:
-                    waiting.append(columns)
+                if why == stream_kernels.LARGE:
+                    self.products.add_large(loop.entry)
                     continue
-                self._multiply(waiting)
-                row = dict(zip(COL, columns, strict=False))
-                self._execute(row, columns, int(self.program.tensor_of[index]))
+                self._finish(loop.ended if why == stream_kernels.ENDED else None)
             except CertificateError as error:
                 raise CertificateError(f"{error}, in instruction {self.index}") from None
             except (IndexError, ValueError):  # of NumPy; nothing else is out of its range
                 rule = "program must stay in its buffers and tensors, as vdla verify shows"
                 raise CertificateError(f"certify: {rule}, got instruction {self.index} that does not") from None
+            loop.index += not self.repeats
         self.results.flush()
         outputs = (tensor for tensor in self.program.tensors if tensor.role == "output")
         return {tensor.name: self.dram[tensor.name].reshape(tensor.shape) for tensor in outputs}
+
+    def _loop(self) -> StreamLoop:
+        results = (self.scl, self.out, self.is_raw, self.results.places)
+        buffers = (self.inp.state, self.wgt.state, self.products.state, results)
+        return StreamLoop(self.program, self.dram, self.uops, buffers, stores=self.runs_stores)
+
+    def _finish(self, ended: tuple[Symbols, _Ints] | None) -> None:
+        """Run an instruction that the loop leaves, or what it leaves of one: sums that end."""
+        columns, tensor = self.program.columns[self.index].tolist(), int(self.program.tensor_of[self.index])
+        row = dict(zip(COL, columns, strict=False))
+        if ended is None:
+            self._execute(row, columns, tensor)
+        else:
+            sums, places = ended
+            self._emit(row, sums, places[:, 0], places[:, 1])
+        if row["emit"] == StagedEmit.STAGE and row["opcode"] not in (Opcode.LOAD, Opcode.STORE, Opcode.SYNC):
+            self._stage(row)
+        self.dram.note_waiting(self.results.has_stores)
 
     def _execute(self, row: _Row, columns: list[int], tensor: int) -> None:
         match row["opcode"]:
@@ -107,43 +125,29 @@ class SymbolicRun:
             case Opcode.STORE:
                 self._store(row, self.program.tensors[tensor])
             case Opcode.GEMM:
-                self._gemm(row, columns)
+                raise IndexError("iterations must stay in all buffers")
             case Opcode.VECTOR:
-                self._vectors(row, columns)
+                self._vectors(row)
             case opcode if opcode == EXTENSION:
                 self._extension(row, columns)
-        if row["emit"] == StagedEmit.STAGE and row["opcode"] not in (Opcode.LOAD, Opcode.STORE, Opcode.SYNC):
-            self._stage(row)
 
     # --- DMA
 
     def _load(self, row: _Row, tensor: ProgramTensor | None) -> None:
-        buffer, (z, y, x) = Buffer(row["buffer"]), (row["z_size"], row["y_size"], row["x_size"])
-        rows, columns = row["y_before"] + y + row["y_after"], row["x_before"] + x + row["x_after"]
-        first, count = row["sram"], z * rows * columns
-        if buffer is Buffer.UOP:
-            self.uops[first : first + count] = self._micro_ops(row, tensor)
+        """A LOAD of micro-ops, of what waits to be stored, or of what cannot be loaded."""
+        if Buffer(row["buffer"]) is Buffer.UOP:
+            lines = row["z_size"] * (row["y_before"] + row["y_size"] + row["y_after"])
+            count = lines * (row["x_before"] + row["x_size"] + row["x_after"])
+            self.uops[row["sram"] : row["sram"] + count] = self._micro_ops(row, tensor)
             self.steps.forget()
             return
-        target = self._targets[buffer]
-        size = target[0].size
-        source, window = _NOTHING, [0, 0, 0, z, y, 0]
-        if tensor is not None and y * x:
-            source, window = self.dram[tensor.name], self._window(row, tensor, size)
-            if self.results.has_stores(tensor.name):
-                self.results.before_read(tensor.name, _places_of(window))
-        if first < 0 or first + count > len(target):
-            raise IndexError(f"entries must be below {len(target)}, got {first + count}")
-        if buffer is Buffer.ACC:
-            self.products.flush()
-        around = [row["y_before"], row["y_after"], row["x_before"] * size, row["x_after"] * size]
-        if not y * x:  # all is padding
-            around = [rows - y, 0, columns * size, 0]
-            window = [0, 0, 0, z, y, 0]
-        padding = _number(row["pad_value"]).reshape(1)
-        sum_kernels.load(source, np.array([*window, *around]), padding, target.reshape(-1), first * size)
-        if buffer in (Buffer.INP, Buffer.WGT):
-            (self.inp if buffer is Buffer.INP else self.wgt).prepare(first, count)
+        if tensor is not None:
+            entries = {Buffer.INP: self.inp.now, Buffer.WGT: self.wgt.now, Buffer.SCL: self.scl, Buffer.ACC: self.acc}
+            self._window(row, tensor, entries[Buffer(row["buffer"])][0].size)
+        if tensor is None or not self.results.has_stores(tensor.name):
+            raise IndexError("entries must be in their buffer")
+        self.results.flush()
+        self.repeats = True
 
     def _window(self, row: _Row, tensor: ProgramTensor, elements: int) -> list[int]:
         """The elements of a flat tensor that a transfer moves: the first, the steps and the counts
@@ -158,7 +162,7 @@ class SymbolicRun:
             got = f"{bits} bits as {expected}" if bits != expected else "an address inside one"
             raise CertificateError(f"certify: elements of {tensor.name} must be moved whole, got {got}")
         ends = [(count - 1) * (step // bits) for count, step in zip((z, y), steps, strict=True) if count]
-        first, size = begin // bits, len(self.dram[tensor.name])
+        first, size = begin // bits, self.dram.size(tensor.name)
         if z * y * line and (first + sum(map(_negative, ends)) < 0 or first + sum(map(_positive, ends)) + line > size):
             raise IndexError(f"{tensor.name} must have the places of a transfer, got {size} elements")
         return [first, steps[0] // bits, steps[1] // bits, z, y, line]
@@ -202,56 +206,14 @@ class SymbolicRun:
 
     # --- compute
 
-    def _multiply(self, waiting: list[list[int]]) -> None:
-        """The GEMMs that wait, which emit nothing, one after the other."""
-        index = self.index
-        queue = []
-        for place, columns in enumerate(waiting):
-            self.index = index - len(waiting) + place
-            queue.append(self.steps.queued(columns, self._depths))
-        self.index = index
-        if queue:
-            self.products.multiply(self.steps.table, np.array(queue))
-        waiting.clear()
-
-    def _gemm(self, row: _Row, columns: list[int]) -> None:
-        queue = np.array([self.steps.queued(columns, self._depths)])
-        self._emit_sums(row, *self.products.multiply(self.steps.table, queue))
-
-    def _emit_sums(self, row: _Row, sums: Symbols, ended: _Ints) -> None:
-        if len(ended):
-            self._emit(row, sums, ended[:, 0], ended[:, 1])
-
-    def _vectors(self, row: _Row, columns: list[int]) -> None:
-        made = self._compiled_vector(row, columns)
-        if made is not None:
-            self._emit_sums(row, *made)
-            return
+    def _vectors(self, row: _Row) -> None:
+        """A VECTOR, by the operations themselves."""
         self.products.flush()
         steps = self.steps.of(row)
         for some in steps.rounds(reads_sums=row["source"] == Source.ACC):
             sums = self._vector(row, steps.acc[some], steps.src[some], steps.wgt[some], steps.starts[some])
             self.acc[steps.acc[some]] = sums
             self._emit_ends(row, steps, np.arange(len(steps.acc))[some], sums)
-
-    def _compiled_vector(self, row: _Row, columns: list[int]) -> tuple[Symbols, _Ints] | None:
-        """The sums that end in a VECTOR; None, and nothing has changed, if no loop covers it."""
-        op, operand, by_inp = VectorOp(row["op"]), Operand(row["operand"]), row["source"] == Source.INP
-        x = self.inp.now.reshape(-1, self.acc.shape[1]) if by_inp else self.acc
-        second = self.wgt.now.reshape(-1, self.config.block_out)
-        reads_x = operand == Operand.SRC or op is VectorOp.MAC
-        depths = (len(x) if reads_x else _ANY, len(second) if operand == Operand.WGT else _ANY)
-        queue = np.array([self.steps.queued(columns, (self._depths[0], *depths, *self._depths[3:]))])
-        made: tuple[Symbols, _Ints] | None = None
-        if op is VectorOp.MAC and by_inp and operand == Operand.WGT:
-            made = self.products.multiply_lanes(self.steps.table, queue)
-        if made is None and op in VECTOR_OPS:
-            self.products.flush()
-            types = (self.config.inp_dtype if by_inp else "int32", self.config.wgt_dtype)
-            if operand == Operand.IMM:
-                second, types, queue[0, 4] = _number(row["imm"]).reshape(1, 1), (types[0], "int32"), 0
-            made = combine_sums(op, operand, self.steps.table, queue, (x, second), types, self.acc)
-        return made
 
     def _extension(self, row: _Row, columns: list[int]) -> None:
         self.products.flush()
@@ -347,19 +309,6 @@ def _earlier(what: str, shape: tuple[int, ...], dtype: str) -> Symbols:
     return unknowns(f"before the program: {what}", shape, dtype, 0)
 
 
-def _content(tensor: ProgramTensor, given: Symbols | None, *, stored: bool) -> Symbols:
-    """The flat elements of a tensor, a copy if some are `stored`: data, given, or unknown."""
-    if tensor.data is not None and tensor.dtype != UOP:
-        bits, data = CONSTANT_BITS[tensor.dtype], np.frombuffer(tensor.data, np.uint8)
-        if bits < 8:
-            return numbers(unpack_elements(data, bits))
-        return numbers(data.view(f"{'u' if tensor.dtype == 'uint8' else 'i'}{bits // 8}"))
-    if given is None:
-        unknown = np.zeros(0, SYMBOL) if tensor.dtype == UOP else _earlier(tensor.name, tensor.shape, tensor.dtype)
-        return unknown.reshape(-1)
-    return given.reshape(-1).copy() if stored else given.reshape(-1)
-
-
 def _element_wise(op: VectorOp, a: Symbols, b: Symbols) -> Symbols:
     return evaluate(_combining(op, a.shape), {"a": a, "b": b})["result"]
 
@@ -371,7 +320,7 @@ def _combining(op: VectorOp, shape: tuple[int, int]) -> ir.Function:
     return te.create_function([a, b], [result], "combine")
 
 
-def run_program(program: Program, inputs: Mapping[str, Symbols]) -> Mapping[str, Symbols]:
+def run_program(program: Program, inputs: Mapping[str, Symbols | _Array]) -> Mapping[str, Symbols]:
     """The outputs of a verified program on symbols, by name, in their packed shapes.
 
     Raises:

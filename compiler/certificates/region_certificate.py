@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from vdla.compiler.certificates.elementwise import numbers, unknowns
+from vdla.compiler.certificates.elementwise import unknowns
 from vdla.compiler.certificates.graph_run import run_graph
 from vdla.compiler.certificates.program_run import SymbolicRun
 from vdla.compiler.certificates.symbols import CertificateError, Symbols
@@ -75,11 +75,6 @@ class RegionProgram:
     activations: Mapping[str, str]
     lines: Sequence[int]
 
-    @property
-    def arrays(self) -> dict[str, Symbols]:
-        """The constants as symbols."""
-        return {name: numbers(array) for name, array in self.constants.items()}
-
 
 def certify_region(expression: RegionExpression, given: RegionProgram, seed: int = 0) -> RegionCertificate:
     """Whether a program computes the operators of its region."""
@@ -104,7 +99,7 @@ def _judged(expression: RegionExpression, given: RegionProgram, seed: int) -> tu
             )
     try:
         wanted = run_graph(expression.plain, _unknown_inputs(expression.plain, seed))
-        inputs = {tensor: wanted[name] for name, tensor in expression.packing.items()} | given.arrays
+        inputs = {tensor: wanted[name] for name, tensor in expression.packing.items()} | dict(given.constants)
         with np.errstate(all="ignore"):
             outputs = SymbolicRun(given.program, inputs).run()
             made = run_graph(expression.unpacked, _packed(expression, outputs))
@@ -148,6 +143,8 @@ def hash_of(expression: RegionExpression) -> str:
 
 class _TracedRun(SymbolicRun):
     """A run that keeps which elements the instructions of each node store."""
+
+    runs_stores = False
 
     def __init__(self, given: RegionProgram, inputs: Mapping[str, Symbols]) -> None:
         super().__init__(given.program, inputs)

@@ -13,9 +13,10 @@ import numpy as np
 
 from vdla.compiler.certificates import field_kernels as fk
 from vdla.compiler.certificates import symbol_kernels as sk
-from vdla.compiler.certificates.jit import Int, entry_point, helper
+from vdla.compiler.certificates.jit import Int, entry_point, helper, routine
 from vdla.compiler.certificates.product_kernels import element_value, of_digits
 from vdla.compiler.certificates.symbols import LARGE, SymbolForm
+from vdla.hardware.isa import VectorOp
 
 _PLAIN, _POLYNOMIAL, _HALVES, _CLIPPED = (int(SymbolForm[n]) for n in ("PLAIN", "POLYNOMIAL", "HALVES", "CLIPPED"))
 _LEAST, _MOST = -(1 << 31), (1 << 31) - 1
@@ -136,8 +137,8 @@ def _fold(at: Int, digits: Array, values: Array, loads: Array) -> None:
     loads[at, 0] = 0.0
 
 
-@helper
-def _settle(at: Int, acc: Array, digits: Array, values: Array, bounds: Array, loads: Array, large: Array) -> bool:
+@routine
+def settle_one(at: Int, acc: Array, digits: Array, values: Array, bounds: Array, loads: Array, large: Array) -> bool:
     """Add the terms that wait to a sum; False, and the terms in `large`, if this is not covered."""
     if loads[at, 2] == 0.0:
         return True
@@ -168,7 +169,7 @@ def _settle(at: Int, acc: Array, digits: Array, values: Array, bounds: Array, lo
 def settle(begin: Int, acc: Array, digits: Array, values: Array, bounds: Array, loads: Array, large: Array) -> int:
     """Add all terms to their sums, from one of them on; the sum that is not covered, or -1."""
     for at in range(begin, len(acc)):
-        if not _settle(at, acc, digits, values, bounds, loads, large):
+        if not settle_one(at, acc, digits, values, bounds, loads, large):
             return at
     return -1
 
@@ -184,10 +185,19 @@ def clear(at: Int, digits: Array, values: Array, bounds: Array, loads: Array) ->
 
 @helper
 def _multiply_numbers(total: Array, x: Array, w: Array, batch: Int) -> None:
-    """Add the products of the digits of an entry with numbers."""
+    """Add the products of the digits of an entry with numbers, four inputs at once."""
     inputs, outputs = w.shape
+    fours = inputs // 4 * 4
     for b in range(batch):
-        for i in range(inputs):
+        for i in range(0, fours, 4):
+            at = b * inputs + i
+            low0, low1, low2, low3 = x[0, at], x[0, at + 1], x[0, at + 2], x[0, at + 3]
+            high0, high1, high2, high3 = x[1, at], x[1, at + 1], x[1, at + 2], x[1, at + 3]
+            for o in range(outputs):
+                w0, w1, w2, w3 = w[i, o], w[i + 1, o], w[i + 2, o], w[i + 3, o]
+                total[0, b * outputs + o] += (low0 * w0 + low1 * w1) + (low2 * w2 + low3 * w3)
+                total[1, b * outputs + o] += (high0 * w0 + high1 * w1) + (high2 * w2 + high3 * w3)
+        for i in range(fours, inputs):
             low, high = x[0, b * inputs + i], x[1, b * inputs + i]
             for o in range(outputs):
                 total[0, b * outputs + o] += low * w[i, o]
@@ -289,7 +299,7 @@ def gemm(
                 )  # fmt: skip
             resumed = False
             if steps[s, 6]:
-                if not _settle(at, acc, digits, values, bounds, loads, large):
+                if not settle_one(at, acc, digits, values, bounds, loads, large):
                     stop[0], stop[1] = q, s
                     return False
                 stop[2] = _end(at, steps[s, 3] + queue[q, 5], steps[s, 4] + queue[q, 6], acc, ended, sums, stop[2])
@@ -309,6 +319,12 @@ def _end(at: Int, scl: Int, out: Int, acc: Array, ended: Array, sums: Array, cou
 
 MOV, MAC = -1, -2
 """Operations of `vector` beside those of `symbol_kernels`."""
+VECTOR_OPS = {
+    VectorOp.MOV: MOV,
+    VectorOp.MAC: MAC,
+    **{VectorOp[name.upper()]: sk.OPS.index(name) for name in ("add", "sub", "mul", "min", "max")},
+}
+"""The operations of VECTOR that `vector` covers, by their codes in it."""
 
 
 @helper
@@ -356,7 +372,7 @@ def multiply_lanes(
                 loads[at, 2] = 1.0
             resumed = False
             if steps[s, 6]:
-                if not _settle(at, acc, digits, values, bounds, loads, large):
+                if not settle_one(at, acc, digits, values, bounds, loads, large):
                     stop[0], stop[1] = q, s
                     return False
                 stop[2] = _end(at, steps[s, 3] + queue[q, 5], steps[s, 4] + queue[q, 6], acc, ended, sums, stop[2])

@@ -49,7 +49,7 @@ def number(value: Int) -> Symbol:
 
 
 @helper
-def _settled(x: Symbol, least: Int, most: Int, wrap: Int) -> Symbol:
+def settled(x: Symbol, least: Int, most: Int, wrap: Int) -> Symbol:
     """A symbol of a type, wrapped if it may leave it; the key of wrapping is `wrap`, started."""
     value, low, high, form, norm, ok = x
     if form == _POLYNOMIAL:
@@ -117,7 +117,7 @@ def product_of(a: Symbol, b: Symbol, least: Int, most: Int) -> Symbol:
 @helper
 def _shifted(a: Symbol, b: Symbol, least: Int, most: Int, bits: Int, wrap: Int) -> Symbol:
     """`a >> b`; covered where b is a number inside the width."""
-    a = _settled(a, least, most, wrap)
+    a = settled(a, least, most, wrap)
     if b[1] != b[2] or b[1] < 0 or b[1] >= bits or not a[5]:
         return a[0], a[1], a[2], a[3], a[4], False
     if b[1] == 0:
@@ -131,7 +131,7 @@ def _shifted(a: Symbol, b: Symbol, least: Int, most: Int, bits: Int, wrap: Int) 
 @helper
 def _masked(a: Symbol, b: Symbol, least: Int, most: Int, wrap: Int) -> Symbol:
     """`a & b`."""
-    a, b = _settled(a, least, most, wrap), _settled(b, least, most, wrap)
+    a, b = settled(a, least, most, wrap), settled(b, least, most, wrap)
     value = fk.reduced(fk.absorbed(fk.absorbed(_OF_AND, min(a[0], b[0])), max(a[0], b[0])))
     made = _with_bounds_of_mask(_with_bounds_of_mask((value, least, most, _PLAIN, _ONE, True), b), a)
     made = _rewritten_mask(_rewritten_mask(made, a, b), b, a)
@@ -193,7 +193,7 @@ def _share(x: Symbol, whole: bool) -> Int:
 @helper
 def _extreme(a: Symbol, b: Symbol, least: Int, most: Int, wrap: Int, minimum: bool) -> Symbol:
     """The minimum or the maximum."""
-    a, b = _settled(a, least, most, wrap), _settled(b, least, most, wrap)
+    a, b = settled(a, least, most, wrap), settled(b, least, most, wrap)
     ok = a[5] and b[5]
     decided = b[2] <= a[1] if minimum else b[1] >= a[2]
     if decided:
@@ -231,7 +231,7 @@ def _as_polynomial(x: Symbol, least: Int, most: Int) -> Symbol:
 
 
 @helper
-def _narrowed(x: Symbol, least: Int, most: Int, bits: Int) -> Symbol:
+def narrowed(x: Symbol, least: Int, most: Int, bits: Int) -> Symbol:
     """A symbol in a type that is at most as wide as its own."""
     if x[3] == _POLYNOMIAL or x[3] == _HALVES:
         return _as_polynomial(x, least, most)
@@ -241,21 +241,52 @@ def _narrowed(x: Symbol, least: Int, most: Int, bits: Int) -> Symbol:
 
 
 @helper
-def _of_numbers(op: Int, a: Int, b: Int, bits: Int, least: Int) -> Symbol:
-    if op == _ADD:
-        return number(_wrapped(a + b, bits, least))
-    if op == _SUB:
-        return number(_wrapped(a - b, bits, least))
-    if op == _MUL:
-        return number(_wrapped(a * b, bits, least))
-    if op == _MIN:
-        return number(min(a, b))
-    if op == _MAX:
-        return number(max(a, b))
-    if op == _AND:
-        return number(a & b)
-    made = number(a >> min(max(b, 0), 63))
-    return made[0], made[1], made[2], made[3], made[4], 0 <= b < bits
+def _known(a: Symbol, b: Symbol) -> bool:
+    return bool(a[1] == a[2] and b[1] == b[2])
+
+
+@helper
+def added(a: Symbol, b: Symbol, least: Int, most: Int, bits: Int) -> Symbol:
+    """`a + b`."""
+    return number(_wrapped(a[1] + b[1], bits, least)) if _known(a, b) else sum_of(a, b, least, most)
+
+
+@helper
+def _subtracted(a: Symbol, b: Symbol, least: Int, most: Int, bits: Int) -> Symbol:
+    return number(_wrapped(a[1] - b[1], bits, least)) if _known(a, b) else _difference(a, b, least, most)
+
+
+@helper
+def multiplied(a: Symbol, b: Symbol, least: Int, most: Int, bits: Int) -> Symbol:
+    """`a * b`."""
+    return number(_wrapped(a[1] * b[1], bits, least)) if _known(a, b) else product_of(a, b, least, most)
+
+
+@helper
+def smaller(a: Symbol, b: Symbol, least: Int, most: Int, wrap: Int) -> Symbol:
+    """The minimum."""
+    return number(min(a[1], b[1])) if _known(a, b) else _extreme(a, b, least, most, wrap, True)
+
+
+@helper
+def larger(a: Symbol, b: Symbol, least: Int, most: Int, wrap: Int) -> Symbol:
+    """The maximum."""
+    return number(max(a[1], b[1])) if _known(a, b) else _extreme(a, b, least, most, wrap, False)
+
+
+@helper
+def masked(a: Symbol, b: Symbol, least: Int, most: Int, wrap: Int) -> Symbol:
+    """`a & b`."""
+    return number(a[1] & b[1]) if _known(a, b) else _masked(a, b, least, most, wrap)
+
+
+@helper
+def shifted(a: Symbol, b: Symbol, least: Int, most: Int, bits: Int, wrap: Int) -> Symbol:
+    """`a >> b`."""
+    if not _known(a, b):
+        return _shifted(a, b, least, most, bits, wrap)
+    made = number(a[1] >> min(max(b[1], 0), 63))
+    return made[0], made[1], made[2], made[3], made[4], 0 <= b[1] < bits
 
 
 # --- blocks ---------------------------------------------------------------------------------------
@@ -264,21 +295,19 @@ def _of_numbers(op: Int, a: Int, b: Int, bits: Int, least: Int) -> Symbol:
 @helper
 def binary(op: Int, a: Symbol, b: Symbol, least: Int, most: Int, bits: Int, wrap: Int) -> Symbol:
     """`a op b`."""
-    if a[1] == a[2] and b[1] == b[2]:
-        return _of_numbers(op, a[1], b[1], bits, least)
     if op == _ADD:
-        return sum_of(a, b, least, most)
+        return added(a, b, least, most, bits)
     if op == _SUB:
-        return _difference(a, b, least, most)
+        return _subtracted(a, b, least, most, bits)
     if op == _MUL:
-        return product_of(a, b, least, most)
+        return multiplied(a, b, least, most, bits)
     if op == _MIN:
-        return _extreme(a, b, least, most, wrap, True)
+        return smaller(a, b, least, most, wrap)
     if op == _MAX:
-        return _extreme(a, b, least, most, wrap, False)
+        return larger(a, b, least, most, wrap)
     if op == _AND:
-        return _masked(a, b, least, most, wrap)
-    return _shifted(a, b, least, most, bits, wrap)
+        return masked(a, b, least, most, wrap)
+    return shifted(a, b, least, most, bits, wrap)
 
 
 @helper
@@ -293,9 +322,9 @@ def _block(
         if op == _NUMBER:
             made = number(least)
         elif op == _NARROW:
-            made = _narrowed(x, least, most, bits)
+            made = narrowed(x, least, most, bits)
         elif op == _WIDEN:
-            made = _settled(x, least, most, wrap)
+            made = settled(x, least, most, wrap)
         else:
             y = (values[b, k], lows[b, k], highs[b, k], forms[b, k], norms[b, k], True)
             made = binary(op, x, y, least, most, bits, wrap)

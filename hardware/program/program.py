@@ -128,9 +128,14 @@ class Program:
         table.flags.writeable = False
         return table
 
-    @cached_property
+    @property
     def hash(self) -> str:
-        """Sixteen hex digits over fingerprint, words and tensors, not names and source lines."""
+        """The first sixteen digits of `digest`."""
+        return self.digest[:16]
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 over fingerprint, words and tensors, not names and source lines."""
         digest = hashlib.sha256()
         digest.update(self.config.fingerprint.encode())
         digest.update(np.ascontiguousarray(self.words).tobytes())
@@ -139,7 +144,7 @@ class Program:
             described = [tensor.name, tensor.role, list(tensor.shape), tensor.dtype, tensor.layout, tensor.nbytes]
             digest.update(json.dumps(described).encode())
             digest.update(hashlib.sha256(tensor.data or b"").digest())
-        return digest.hexdigest()[:16]
+        return digest.hexdigest()
 
     def link(self, addresses: Mapping[str, int]) -> Words:
         """The words with absolute `dram` fields, for tensors at these byte addresses.

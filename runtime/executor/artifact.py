@@ -7,6 +7,7 @@ verifier, every program. Machine code is trusted: load artifacts as you would lo
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from vdla.compiler.abi import Signature
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program, ProgramError
+from vdla.runtime.executor.artifact_certificate import ArtifactCertificate
 from vdla.runtime.executor.check_plan import check_plan
 from vdla.runtime.executor.errors import ArtifactError
 from vdla.runtime.executor.grid_code import GridCode, GridPart
@@ -29,7 +31,7 @@ from vdla.runtime.executor.plan import STORED_IN_BYTES, Plan, PlannedValue, nump
 from vdla.runtime.executor.recipe import Recipe
 from vdla.simulator.verify import VerifyError, accept_verified, require_verified
 from vdla.support.sealed_file import FileFormat, Payload
-from vdla.support.trusted_hash import require_trusted
+from vdla.support.trusted_hash import require_digits, require_trusted
 
 
 def check_variants(plans: Sequence[Plan]) -> None:
@@ -88,7 +90,8 @@ class Artifact:
 
     `variants` are further plans, for inputs of other shapes; `grid` is the part on a GPU, if any;
     with a `recipe`, the last plan is for inputs of any shape, and slow. `expressions` say what the
-    programs must compute, where they are kept, for `vdla.certify`.
+    programs must compute, where they are kept, for `vdla.certify`; the `certificate` says that they
+    do, where it was made.
     """
 
     plan: Plan
@@ -99,6 +102,7 @@ class Artifact:
     grid: GridPart | None = None
     recipe: Recipe | None = None
     expressions: bytes = field(default=b"", repr=False)
+    certificate: ArtifactCertificate | None = None
     cpu: Cpu
     origin: Mapping[str, str] = field(default_factory=dict)
 
@@ -132,6 +136,8 @@ class Artifact:
         check_variants(self.plans)
         if self.recipe is not None:
             self.recipe.require_inputs(f"plan {self.plan.name}", self.plan.inputs)
+        if self.certificate is not None:
+            self.certificate.require_programs(f"plan {self.plan.name}", self.programs)
         for program in self.programs:
             mismatch = program.config.mismatch(self.programs[0].config)
             if mismatch is not None:
@@ -162,6 +168,8 @@ class Artifact:
             manifest["recipe"] = [self.recipe.to_json(), len(self.recipe.model)]
         if self.expressions:
             manifest["expressions"] = len(self.expressions)
+        if self.certificate is not None:
+            manifest["certificate"] = self.certificate.to_json()
         if self.grid is not None:
             manifest["grid"] = [self.grid.device, [code.to_json() for code in self.grid.kernels]]
         numbers = (value for value in self.constants.values() if value.dtype != object)
@@ -173,8 +181,8 @@ class Artifact:
     def from_bytes(content: bytes, where: str, trust: str | None = None, *, verified: bool = False) -> Artifact:
         """The artifact in the content of a file; `where` names the file in errors.
 
-        `trust` is the SHA-256 of a file whose programs are not verified again, nor are those that
-        are `verified` already.
+        `trust` is the SHA-256 of a file, or of the certificate in it, whose programs are not
+        verified again, nor are those that are `verified` already.
 
         Raises:
             ArtifactError: the file is damaged, of a newer version, or breaks a rule.
@@ -196,10 +204,23 @@ class Artifact:
 def _parsed(content: bytes, where: str, trust: str | None) -> Artifact:
     """The artifact in the content of a file, not checked yet."""
     if trust is not None:
-        require_trusted(content, trust, where, ArtifactError)
+        require_digits(trust, where, ArtifactError)
     manifest, payload = ARTIFACT_FILE.unseal(content, where)
     with _place_of_errors(where):
-        return _build(json.loads(manifest), payload)
+        artifact = _build(json.loads(manifest), payload)
+    if trust is not None:
+        _require_trusted(content, artifact.certificate, trust, where)
+    return artifact
+
+
+def _require_trusted(content: bytes, certificate: ArtifactCertificate | None, trust: str, where: str) -> None:
+    """ArtifactError unless the SHA-256 is that of a file or of the certificate in it."""
+    if certificate is None:
+        require_trusted(content, trust, where, ArtifactError)
+    elif trust.lower() not in (certificate.hash, digest := hashlib.sha256(content).hexdigest()):
+        got = f"{digest[:12]} and {certificate.hash[:12]}"
+        rule = f"SHA-256 of the file or of its certificate must be the trusted {trust.lower()[:12]}"
+        raise ArtifactError(f"{where}: {rule}, got {got}")
 
 
 def _checked(artifact: Artifact, where: str, *, verified: bool) -> Artifact:
@@ -253,6 +274,7 @@ def _build(manifest: dict[str, Any], payload: Payload) -> Artifact:
         grid=_grid(manifest["grid"]) if "grid" in manifest else None,
         recipe=recipe,
         expressions=kept,
+        certificate=ArtifactCertificate.from_json(manifest["certificate"]) if "certificate" in manifest else None,
         cpu=from_json(Cpu, manifest["cpu"], "cpu"),
         origin=from_json(dict[str, str], manifest["origin"], "origin"),
     )

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from vdla.runtime.devices import Device, open_device, require_device_name
 from vdla.runtime.executor.artifact import Artifact
+from vdla.runtime.executor.artifact_certificate import ArtifactCertificate
 from vdla.runtime.executor.bind_kernels import KernelBinder
 from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.executor import Executor, NetworkResult
@@ -50,12 +51,15 @@ class Model:
         expressions: Callable[[], bytes] = bytes,
     ) -> None:
         self.artifact = artifact
+        self.certify_seconds: float | None = None
+        """What it took to certify the programs of a model that was compiled just now."""
         self._expressions = expressions
         self._require(device)
         self._device_choice = device
         self._executor: Executor | None = None
         self._device: Device | None = None
         self._queue = RunQueue(f"model {self.name}")
+        self._specialise = specialise
         self._specialised = SpecialisedExecutors(self._executor_of, specialise or specialiser_here(artifact))
 
     def _require(self, device: str | Device) -> None:
@@ -85,6 +89,12 @@ class Model:
         `vdla certify` can check it again.
         """
         return Model(replace(self.artifact, expressions=self.expressions), self._device_choice)
+
+    def with_certificate(self, certificate: ArtifactCertificate) -> Model:
+        """The model whose file has a certificate of its programs."""
+        artifact = replace(self.artifact, certificate=certificate)
+        device, specialise = self._device_choice, self._specialise
+        return Model(artifact, device, specialise=specialise, expressions=self._expressions)
 
     @property
     def inputs(self) -> dict[str, PlannedValue]:
@@ -169,7 +179,8 @@ class Model:
     def load(path: str | PathLike[str], device: str | Device = "sim", *, trust: str | None = None) -> Model:
         """The model in a file that `save` wrote; ArtifactError says what is wrong with it.
 
-        `trust` is the SHA-256 of a file whose programs are not verified again.
+        `trust` is the SHA-256 of a file, or of the certificate in it, whose programs are not
+        verified again.
         """
         return Model(Artifact.load(path, trust), device)
 

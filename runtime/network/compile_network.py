@@ -54,6 +54,7 @@ from vdla.runtime.grid.registry import GRID_DEVICES, open_grid_device
 from vdla.runtime.network.batches import kept_data, sets_of_data
 from vdla.runtime.network.bodies import BODIES, FUSION
 from vdla.runtime.network.build import ProgramTimer, Progress, build_artifact
+from vdla.runtime.network.certificate_choice import certifies
 from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, REGIONS, evaluate_node
 from vdla.runtime.network.import_network import import_network
 from vdla.runtime.network.kernels import GridKernelTable, KernelPoints
@@ -91,6 +92,7 @@ def compile_network(
     place: Mapping[str, str] | None = None,
     observe: Observer | None = None,
     kernel_points: KernelPoints | None = None,
+    certify: bool | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Model:
     """A model of ONNX or TensorFlow Lite, compiled for a machine and the CPU beside it, for a CPU
@@ -110,6 +112,10 @@ def compile_network(
     modelled rates, copies between the memories included. The target "opencl" is that GPU beside
     `cpu`: every node with a kernel runs on the GPU, whatever its cost.
 
+    The programs of a machine are certified to compute their operators, and the model keeps the
+    certificate, unless `certify` is False, or None with 0 in the environment variable
+    VDLA_CERTIFICATE. Plans that are made for new shapes at a run have none.
+
     `place` names devices, "vdla", "cpu" or "gpu", by the name of a node or of its result, where
     that choice is not wanted. `kernel_points` has the best known schedules of kernels of the CPU by
     their keys.
@@ -117,7 +123,8 @@ def compile_network(
     Raises:
         OnnxError, TfliteError: the model is not valid.
         UnsupportedError: it has nodes that cannot run here.
-        ModelError: an unknown target or device, wrong extents or shapes, nodes without a device.
+        ModelError: an unknown target or device, wrong extents or shapes, nodes without a device, a
+            program that computes something else than its operators.
         QuantiseError: wrong options or data of calibration.
         GridDeviceError: no such GPU, or no driver.
     """
@@ -156,9 +163,15 @@ def compile_network(
         )
     expressions = partial(_expressions, [item.expressions for item in placed])
     if recipe is None:
-        return Model(artifact, expressions=expressions)
-    specialise = specialiser_of(recipe, artifact.plan.name, kernel_points)
-    return Model(replace(artifact, recipe=recipe), specialise=specialise, expressions=expressions)
+        model = Model(artifact, expressions=expressions)
+    else:
+        specialise = specialiser_of(recipe, artifact.plan.name, kernel_points)
+        model = Model(replace(artifact, recipe=recipe), specialise=specialise, expressions=expressions)
+    if not artifact.programs or not certifies(certify):
+        return model
+    from vdla.runtime.network.certify_model import with_certificate
+
+    return with_certificate(model, progress)
 
 
 def _expressions(plans: Sequence[Callable[[], tuple[RegionExpression, ...]]]) -> bytes:
@@ -168,7 +181,7 @@ def _expressions(plans: Sequence[Callable[[], tuple[RegionExpression, ...]]]) ->
 
 def specialiser_of(recipe: Recipe, name: str, kernel_points: KernelPoints | None = None) -> SpecialiseModel:
     """What compiles the model `name` for shapes of inputs, as a recipe says."""
-    return specialiser(partial(compile_network, kernel_points=kernel_points), recipe, name)
+    return specialiser(partial(compile_network, kernel_points=kernel_points, certify=False), recipe, name)
 
 
 def kernel_graphs(

@@ -25,6 +25,7 @@ from vdla.hardware.config import Config
 from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.errors import ArtifactError, ModelError
 from vdla.runtime.executor.model import Model
+from vdla.runtime.network.certificate_choice import certifies
 from vdla.runtime.network.targets import GRID_TARGETS, target_of
 from vdla.support.cache import CacheError, trim, user_cache
 from vdla.support.toolkit_digest import toolkit_digest
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     Source = ModelProto | Graph | bytes | str | Path
 
-KEYED = ("cpu", "extents", "shapes", "place", "progress")
+KEYED = ("certify", "cpu", "extents", "shapes", "place", "progress")
 """Options with which models are kept."""
 MOST_BYTES = 2 << 30
 """The size of the cache, above which the models that were used longest ago are removed."""
@@ -106,6 +107,7 @@ def _key(source: Source, target: Config | Target | str, options: Mapping[str, An
         return None
     name = Path(source).name if isinstance(source, str | Path) else ""
     given = {key: value for key, value in options.items() if key not in ("cpu", "progress")}
+    given["certify"] = certifies(options.get("certify"))
     targets = [_described(item) for item in (machine, options.get("cpu"), Target.named("host"))]
     try:
         libraries = [version(library) for library in ("llvmlite", "numpy", "onnx")]

@@ -24,7 +24,7 @@ from vdla.commands.named_operators import (
     templates,
 )
 from vdla.commands.options import add_options
-from vdla.support.file_kind import COMPILED_NETWORK
+from vdla.commands.program_file import is_compiled_network
 from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _verified(arguments: argparse.Namespace, kept: KeptCertificate | None) -> in
         rule = "the operator must be a name or FILE.py:NAME with --program"
         raise CommandError(f"certify: {rule}, got the file {arguments.operator}")
     refuse_shape("certify", arguments.operator, arguments.shape, "a program file")
-    if _is_network(Path(arguments.operator)):
+    if is_compiled_network(Path(arguments.operator)):
         return _network(arguments, kept)
     if kept is not None:
         rule = "--certificate must be left out for a program file, which has no expression"
@@ -120,14 +120,6 @@ def _verified(arguments: argparse.Namespace, kept: KeptCertificate | None) -> in
             how = f"vdla certify OPERATOR --program {arguments.operator}"
             print(f"not certified: a program file has no expression ({how})")
     return OK if verdict.ok else FINDING
-
-
-def _is_network(path: Path) -> bool:
-    """Whether a file is a compiled network."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(COMPILED_NETWORK.magic)) == COMPILED_NETWORK.magic
 
 
 def _network(arguments: argparse.Namespace, kept: KeptCertificate | None) -> int:

@@ -19,7 +19,9 @@ from vdla.support.file_kind import MODEL_SUFFIXES, described, file_kind, unreada
 from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
+    from vdla.compiler.certificates.certify import Certificate
     from vdla.compiler.operators.vdla import Operator
+    from vdla.support.progress import Progress
 
 EXAMPLES = """\
   vdla compile model.onnx -o model.vdla      a quantised network, for pynq_z1
@@ -61,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "-o --output FILE": "the file (default: OPERATOR.vdla, MODEL.vdla)",
             "--tuned LOG": "use the best schedules in a log of vdla tune, or in the shipped log",
             "--schedule FILE": "write the scheduled loop nest to FILE as text",
+            "--no-certificate": "do not prove that programs compute their operators",
         },
     )
     add_machine_arguments(parser, "--preset")  # --target may be a CPU or GPU as well
@@ -87,20 +90,43 @@ def run(arguments: argparse.Namespace) -> int:
         program = operator.program
         show("verifying", 1, 2)
         verdict = verify(program)
-    if not verdict.ok:
-        print(f"{verdict}\nthis is a defect of the compiler; nothing was written", file=sys.stderr)
+        certificate = _certificate(arguments, operator, show) if verdict.ok else None
+    if not verdict.ok or (certificate is not None and not certificate.holds):
+        refused = verdict if certificate is None else certificate
+        print(f"{refused}\nthis is a defect of the compiler; nothing was written", file=sys.stderr)
         return FINDING
     target = arguments.output or Path(f"{arguments.operator}.vdla")
     program.save(target)
     if arguments.schedule:
         write_text(arguments.schedule, f"{operator.function}\n")
     print(f"{target}: {operator.name} for {program.config.name}, {len(program):,} instructions, hash {program.hash}")
+    if certificate is not None:
+        print(f"verified, certified: program {certificate.program} computes expression {certificate.expression}")
     if operator.description:
         print(f"tiles: {operator.description}{', tuned' if schedules.used else ''}")
     threads = virtual_threads(operator)
     if threads < arguments.threads:
         print(f"virtual threads: {threads} instead of {arguments.threads}; the tiles or the buffers allow no more")
     return OK
+
+
+def _certificate(arguments: argparse.Namespace, operator: Operator, show: Progress) -> Certificate | None:
+    """The certificate of an operator; None if none is wanted, or where none can be made, which is
+    said.
+    """
+    from vdla.runtime.network.certificate_choice import certifies
+
+    if not certifies(False if arguments.no_certificate else None):
+        return None
+    from vdla.compiler.certificates.certify import certify
+    from vdla.compiler.certificates.symbols import CertificateError
+
+    show("certifying", 1, 2)
+    try:
+        return certify(operator)
+    except CertificateError as error:
+        print(f"verified, not certified: {error}", file=sys.stderr)
+        return None
 
 
 def _take_target(arguments: argparse.Namespace) -> None:

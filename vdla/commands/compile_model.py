@@ -40,7 +40,10 @@ def best_known(source: str | None) -> Iterator[TunedSchedules]:
 
 FOR_OPERATORS = ("schedule",)
 """Options that a model does not have, by their destination."""
-FOR_MODELS = ("target", "cpu", "gpu", "calibration", "method", "float", "place", "extent", "expressions", "print_after")
+FOR_MODELS = (
+    "target", "cpu", "gpu", "calibration", "method", "float", "place", "extent", "expressions",
+    "print_after",
+)  # fmt: skip
 """Options that an operator does not have."""
 
 
@@ -87,6 +90,7 @@ def compile_model(arguments: argparse.Namespace) -> int:
             method=arguments.method,
             keep_float=arguments.float,
             observe=_printer(arguments.print_after),
+            certify=False if arguments.no_certificate else None,
             progress=show,
             kernel_points=partial(schedules.kernel_point, threads=arguments.threads or 1) if arguments.tuned else None,
         )
@@ -173,6 +177,18 @@ def _printer(chosen: str | None) -> Callable[[str, Graph, Graph], None] | None:
     return show
 
 
+def _verdict(model: Model) -> Iterator[str]:
+    """What is proven of the programs, in one line, if there are any."""
+    certificate = model.artifact.certificate
+    if certificate is None:  # as was asked for
+        return
+    if certificate.holds:
+        took = "" if model.certify_seconds is None else f" in {model.certify_seconds:.1f} s"
+        yield f"verified, certified{took}: certificate {certificate.hash}"
+    else:
+        yield f"verified, {certificate.summary}"
+
+
 def _show(model: Model, path: Path) -> None:
     from vdla.commands.placement_tables import device_table, sentence, why_cpu
 
@@ -183,5 +199,7 @@ def _show(model: Model, path: Path) -> None:
     if not model.artifact.programs:
         for line in why_cpu(model.artifact):
             console.print(f"  {line}", soft_wrap=True)
+    for line in _verdict(model):
+        console.print(line, soft_wrap=True)
     size = path.stat().st_size
     console.print(f"{path}: {len(model.artifact.plan.steps)} steps, {size:,} bytes", soft_wrap=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vdla.commands import CommandError
 from vdla.commands.files import read_text
 from vdla.commands.named_operators import layer_names, templates
+from vdla.support.file_kind import COMPILED_NETWORK
 
 if TYPE_CHECKING:
     from vdla.hardware.program import Program
@@ -28,6 +29,14 @@ def read_program(path: Path) -> Program:
         return assemble(read_text(path), path.name)
     except AsmError as error:
         raise CommandError(f"{path}: {error}") from None
+
+
+def is_compiled_network(path: Path) -> bool:
+    """Whether a file is a compiled network."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(COMPILED_NETWORK.magic)) == COMPILED_NETWORK.magic
 
 
 def _refuse_operator(path: Path) -> None:

@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         {
             "--timeout CYCLES": "stop a run that takes more cycles",
-            "--trust HASH": "the SHA-256 of a network that is not verified again",
+            "--trust HASH": "the SHA-256 of a network, or of its certificate, that is not verified again",
             "--waves FILE.fst": "write waveforms of a run on rtl, or with FILE.saif how often signals switch",
         },
     )

@@ -15,8 +15,9 @@ from vdla import Config, te
 from vdla.compiler import ir
 from vdla.compiler.certificates import elementwise, operations, symbols
 from vdla.compiler.certificates.elementwise import Elementwise, Leaf, loads, parts_of
-from vdla.compiler.certificates.pending import VECTOR_OPS, PendingProducts, combine_sums
+from vdla.compiler.certificates.pending import PendingProducts, combine_sums
 from vdla.compiler.certificates.products import Matrices, products_of
+from vdla.compiler.certificates.sum_kernels import VECTOR_OPS
 from vdla.compiler.certificates.symbols import LARGE, SymbolForm, Symbols, numbers, type_bounds, unknowns
 from vdla.hardware.isa import Operand, VectorOp
 

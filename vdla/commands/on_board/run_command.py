@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         {
             "--throughput N": "measure the throughput of a network in N runs instead",
             "--timeout CYCLES": "stop a run that takes more cycles",
-            "--trust HASH": "the SHA-256 of a file that is not verified again (sha256sum FILE)",
+            "--trust HASH": "the SHA-256 of a file (sha256sum FILE), or of its certificate, that is not verified again",
             "--json": "write JSON to FILE, or to standard output in place of tables",
         },
     )

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The DRAM of a program on symbols: its tensors one after the other, as symbols or as numbers.
+
+Constants are numbers, which need a fraction of the memory of symbols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.compiler.certificates.elementwise import numbers, unknowns
+from vdla.compiler.certificates.stream_kernels import TENSOR
+from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, Symbols
+from vdla.hardware.numerics import unpack_elements
+from vdla.hardware.program import Program, ProgramTensor
+from vdla.hardware.program.tensor import CONSTANT_BITS, UOP
+
+Array = npt.NDArray[Any]
+_WAITS = TENSOR.index("waits")
+
+
+class SymbolicDram:
+    """The tensors of a program; those that are `stored`, by index, are symbols.
+
+    `table` has a row for each tensor, with the columns `stream_kernels.TENSOR`.
+    """
+
+    def __init__(self, program: Program, inputs: Mapping[str, Symbols | Array], stored: frozenset[int]) -> None:
+        contents = [_content(tensor, inputs.get(tensor.name)) for tensor in program.tensors]
+        for index in stored:
+            if contents[index].dtype != SYMBOL:
+                contents[index] = numbers(contents[index])
+        self._names = [tensor.name for tensor in program.tensors]
+        rows = list(_rows(program, contents))
+        self.table: npt.NDArray[np.int64] = np.array(rows, np.int64).reshape(-1, len(TENSOR))
+        symbols = [content.view(OPAQUE) for content in contents if content.dtype == SYMBOL]
+        self.symbols: Symbols = np.concatenate([np.zeros(1, OPAQUE), *symbols]).view(SYMBOL)
+        constants = [content.view(np.uint8) for content in contents if content.dtype != SYMBOL]
+        self.numbers: npt.NDArray[np.uint8] = np.concatenate([np.zeros(1, np.uint8), *constants])
+        self.tensors: dict[str, Symbols] = {
+            name: self.symbols[first : first + size]
+            for name, (is_symbols, first, size, *_) in zip(self._names, rows, strict=True)
+            if is_symbols
+        }
+        self._sizes = {name: row[2] for name, row in zip(self._names, rows, strict=True)}
+
+    def __getitem__(self, name: str) -> Symbols:
+        return self.tensors[name]
+
+    def size(self, name: str) -> int:
+        """The elements of a tensor."""
+        return self._sizes[name]
+
+    def note_waiting(self, waits: Callable[[str], bool]) -> None:
+        """Note in which tensors results wait to be stored."""
+        self.table[:, _WAITS] = [waits(name) for name in self._names]
+
+
+def _rows(program: Program, contents: list[Any]) -> Iterator[tuple[int, ...]]:
+    begins = [1, 1]  # of numbers and of symbols
+    for tensor, content in zip(program.tensors, contents, strict=True):
+        is_symbols = content.dtype == SYMBOL
+        size = 1 if is_symbols else content.itemsize
+        yield int(is_symbols), begins[is_symbols], len(content), CONSTANT_BITS.get(tensor.dtype, 0), size, 0
+        begins[is_symbols] += len(content) * size
+
+
+def _content(tensor: ProgramTensor, given: Symbols | Array | None) -> Any:  # noqa: ANN401  an array
+    """The flat elements of a tensor: data, given, or unknown."""
+    if tensor.dtype == UOP:
+        return np.zeros(0, SYMBOL)
+    if tensor.data is not None:
+        bits, data = CONSTANT_BITS[tensor.dtype], np.frombuffer(tensor.data, np.uint8)
+        if bits < 8:
+            return np.asarray(unpack_elements(data, bits)).astype(np.int8)
+        return _signed(data.view(f"{'u' if tensor.dtype == 'uint8' else 'i'}{bits // 8}"))
+    if given is None:
+        return unknowns(f"before the program: {tensor.name}", tensor.shape, tensor.dtype, 0).reshape(-1)
+    flat = np.ascontiguousarray(given).reshape(-1)
+    return flat if flat.dtype == SYMBOL else _signed(flat)
+
+
+def _signed(integers: Array) -> Array:
+    """Integers in a type that has a sign."""
+    return integers if integers.dtype.kind == "i" else integers.astype(np.int64)
