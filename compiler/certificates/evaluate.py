@@ -12,6 +12,7 @@ import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.arith import exact_function, function_ranges
+from vdla.compiler.certificates import field
 from vdla.compiler.certificates.elementwise import Elementwise, Leaf, broadcast_leaves, combined, leaves_of, numbers
 from vdla.compiler.certificates.operations import binary, called, cast, combined_along, select
 from vdla.compiler.certificates.products import Matrices, listed, products_of
@@ -23,9 +24,13 @@ from vdla.compiler.certificates.symbols import (
     SymbolForm,
     Symbols,
     chosen,
+    elements_of,
     gathered,
+    key,
     known,
     settled,
+    symbols,
+    unstructured,
 )
 from vdla.compiler.interpret.batched import BatchedNest, batched_nest, reduction_term, run_batched
 from vdla.compiler.interpret.memory import EVERYWHERE, InterpreterMemory, Mask, Points
@@ -88,6 +93,8 @@ class SymbolicMemory(InterpreterMemory):
             case ir.Select(cond=cond, a=a, b=b):
                 return self._chosen(cond, a, b, at)
             case ir.Load(buffer=buffer, indices=indices):
+                if any(map(ir.reads_memory, indices)):
+                    return self._looked_up(buffer, indices, at)
                 return self._load(buffer, tuple(self.places(indices, at)), at)
             case ir.Call(name=name, args=args, dtype=dtype):
                 return called(name, [self.value(a, at) for a in args], [self._dtype(a) for a in args], dtype)
@@ -100,6 +107,39 @@ class SymbolicMemory(InterpreterMemory):
             return super()._load(name, places, at)
         finally:
             self.given.discard(name)
+
+    def _looked_up(self, name: str, indices: tuple[ir.Expr, ...], at: Points) -> Symbols:
+        """Elements at places that depend on inputs: functions of the place and of all elements."""
+        array = self.arrays[name].reshape(-1)
+        if not self._is_written(name):
+            rule = "all elements of a table must be written before one is looked up"
+            raise CertificateError(f"certify: block {at.where}: {rule}, got others of {name}")
+        place, elements = self._flat_place(name, indices, at), settled(array, self.buffers[name].dtype)
+        exact = gathered(elements, np.where(known(place), place["low"], 0))
+        if known(place).all():
+            return exact
+        marked = field.hashed(key("element of a table"), np.arange(len(array)), elements_of(elements)["value"])
+        content = symbols(field.total(marked, (0,)), 0, 1)
+        bounds = elements["low"].min(initial=0), elements["high"].max(initial=0)
+        made = unstructured(("look-up",), *bounds, content.reshape(()), elements_of(place))
+        return chosen(known(place), exact, made)
+
+    def _flat_place(self, name: str, indices: tuple[ir.Expr, ...], at: Points) -> Symbols:
+        """The place in the flat array of a buffer. The element at `[x // n, x % n]` of rows of n is
+        that at x.
+        """
+        dims, d = self.buffers[name].dims, 0
+        flat = numbers(0)
+        while d < len(dims):
+            whole = _whole_index(indices[d : d + 2], dims[d + 1 : d + 2])
+            index, count = (indices[d], 1) if whole is None else (whole, 2)
+            value, extent = settled(self.value(index, at), self._dtype(index)), prod(dims[d : d + count])
+            if (at.mask & ((value["low"] < 0) | (value["high"] >= extent))).any():
+                rule = f"an index that depends on inputs must be inside the shape {list(dims)}"
+                raise CertificateError(f"certify: block {at.where}: {rule} for all inputs, got one of {name}")
+            flat = binary("add", binary("mul", flat, numbers(extent), "int64"), value, "int64")
+            d += count
+        return flat
 
     def _is_written(self, name: str) -> bool:
         return bool(self.written[name].all())
@@ -179,7 +219,7 @@ class SymbolicMemory(InterpreterMemory):
 
     def _located(self, factor: ir.Expr, at: Points) -> Matrices:
         """A factor of a sum; an element of a buffer, in another type or not, as its place."""
-        if isinstance(factor, ir.Load):
+        if isinstance(factor, ir.Load) and not any(map(ir.reads_memory, factor.indices)):
             places, name = tuple(self.places(factor.indices, at)), factor.buffer
             inside = self._check_inside("load", name, places, at.mask, at.where)
             if inside and (name in self.given or self._is_written(name)):
@@ -312,6 +352,14 @@ def _contracted(
     order = np.argsort([*shared, *rows, *columns])
     wanted = (*(shape[d] for d in outer), *(1,) * reduced)
     return products.reshape((*kept, *m, *n)).transpose(order).reshape(wanted)
+
+
+def _whole_index(pair: tuple[ir.Expr, ...], extent: tuple[int, ...]) -> ir.Expr | None:
+    """x, where a pair of indices is `x // n` and `x % n` of rows of this extent n."""
+    match pair:
+        case (ir.Binary(op="floordiv", a=x, b=ir.Const(value=n)), ir.Binary(op="mod", a=y, b=ir.Const(value=m))):
+            return x if x == y and (n,) == (m,) == extent else None
+    return None
 
 
 def _number(value: Symbols, where: str) -> Any:  # noqa: ANN401  an array of integers

@@ -50,7 +50,7 @@ def _results(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> dict[st
     integers = integer_results(graph, node, values)
     if integers is not None:
         return {node.outputs[0]: integers}
-    if node.op.startswith("vdla.Q") or _has_floats(graph, node):
+    if _has_floats(graph, node):
         raise CertificateError(f"operator must have an expression of integers, got {node.op}")
     made = graph_function(body_of(graph, node), Target.named(_PLAIN_CPU), "node")
     given = [*(values[name] for name in made.inputs), *map(numbers, made.constants.values())]

@@ -40,7 +40,7 @@ def requantised_by_numbers(
 
 def requantised(sums: Symbols, scales: Leaf, bounds: Bounds, dtype: str) -> Symbols:
     """Sums requantised with a lane of scales for each."""
-    fn = _requantising(bounds, dtype)
+    fn = requantising(bounds, dtype)
     (store,) = ir.find(fn.body, ir.Store)
     leaves = {"sums": Leaf(sums.reshape(-1)), "lanes": scales}
     elements = Elementwise(lambda expr: ir.dtype_of(expr, fn.buffers), loads(leaves))
@@ -48,12 +48,13 @@ def requantised(sums: Symbols, scales: Leaf, bounds: Bounds, dtype: str) -> Symb
     if made is None:
         assert scales.places is not None
         lanes = gathered(scales.array, scales.places)
-        made = evaluate(_requantising(bounds, dtype, sums.size), {"sums": sums.reshape(-1), "lanes": lanes})["result"]
+        made = evaluate(requantising(bounds, dtype, sums.size), {"sums": sums.reshape(-1), "lanes": lanes})["result"]
     return made.reshape(sums.shape)
 
 
 @lru_cache(maxsize=256)
-def _requantising(bounds: Bounds, dtype: str, count: int = 1) -> ir.Function:
+def requantising(bounds: Bounds, dtype: str, count: int = 1) -> ir.Function:
+    """The function that makes results of sums and lanes."""
     sums, lanes = te.placeholder((count,), "int32", "sums"), te.placeholder((count,), "int64", "lanes")
     zero, low, high = (te.const(bound, "int64") for bound in bounds)
     result = te.compute((count,), lambda n: requantisation(sums[n], lanes[n], zero, low, high, dtype), "result")

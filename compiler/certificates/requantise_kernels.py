@@ -78,3 +78,15 @@ def requantise(
         target = out[k]
         target.value, target.low, target.high, target.form, target.norm = made[:5]
     return True
+
+
+@entry_point
+def biases(lanes: Array, out: Array) -> bool:
+    """The low halves of lanes; False where one is not covered."""
+    for k in range(len(lanes)):
+        lane, target = lanes[k], out[k]
+        made = bias_of((lane.value, lane.low, lane.high, np.int64(lane.form), lane.norm, True))
+        if not made[5]:
+            return False
+        target.value, target.low, target.high, target.form, target.norm = made[:5]
+    return True

@@ -122,7 +122,14 @@ def operators_of_model(arguments: argparse.Namespace) -> list[TunedOperator]:
     data = None if arguments.calibration is None else [calibration_data(file) for file in arguments.calibration]
     config = with_dram(machine(arguments), arguments.dram)
     with progress(f"compile {source.name}") as show, chosen_options(calls.options):
-        compile_network(source, config, shapes=shapes_of("tune", arguments.shape), calibration=data, progress=show)
+        compile_network(
+            source,
+            config,
+            shapes=shapes_of("tune", arguments.shape),
+            calibration=data,
+            certify=False,
+            progress=show,
+        )
     if not calls.operators:
         raise CommandError(f"tune {source.name}: the accelerator must run an operator, got none; vdla compile says why")
     return list(calls.operators.values())

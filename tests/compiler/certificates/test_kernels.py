@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 
 from vdla import Config, te
 from vdla.compiler import ir
-from vdla.compiler.certificates import elementwise, operations, symbols
+from vdla.compiler.certificates import elementwise, operations, requantise_kernels, symbols
 from vdla.compiler.certificates.elementwise import Elementwise, Leaf, loads, parts_of
+from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.pending import PendingProducts, combine_sums
 from vdla.compiler.certificates.products import Matrices, products_of
+from vdla.compiler.certificates.requantise import requantised_by_numbers, requantising
 from vdla.compiler.certificates.sum_kernels import VECTOR_OPS
-from vdla.compiler.certificates.symbols import LARGE, SymbolForm, Symbols, numbers, type_bounds, unknowns
+from vdla.compiler.certificates.symbols import LARGE, SYMBOL, SymbolForm, Symbols, numbers, type_bounds, unknowns
 from vdla.hardware.isa import Operand, VectorOp
+from vdla.hardware.numerics import pack_scale, scales_from_floats
 
 PARTS = ("value", "low", "high", "form", "norm")
 FORMS = [0, 1, 3 | 8, 3 | 16, 3 | 24, 4, 4 | 8, 4 | 16, 5, 5 | 8, 5 | 24]
@@ -301,3 +304,30 @@ def test_vectors_are_operations_on_sums(op: VectorOp, operand: Operand) -> None:
         return
     same(products.acc, acc)
     same(made[0], reduce(lambda a, b: np.concatenate([a, b]), [one[None] for one in sums]))
+
+
+# --- results --------------------------------------------------------------------------------------
+
+
+@settings(max_examples=12)
+@given(seed=st.integers(0, 2**32))
+def test_results_in_one_pass_are_those_of_the_model(seed: int) -> None:
+    """Numbers of all shifts and factors, sums of all forms; what is not covered is the model's."""
+    rng = np.random.default_rng(seed)
+    sums = drawn(rng, (40,), "int32", "sums", FORMS)
+    factors = np.ldexp(rng.random(5), rng.integers(-30, 4, 5))
+    lanes = pack_scale(rng.integers(-(2**31), 2**31, 5), *scales_from_floats(factors)).view(np.int64)
+    bounds = (int(rng.integers(-9, 9)), *sorted(rng.integers(-128, 128, 2).tolist()))
+    made = requantised_by_numbers(sums, lanes, 3, bounds, "int8")
+    for k in range(40):
+        lane = numbers(lanes[k // 3 % 5 : k // 3 % 5 + 1])
+        wanted = evaluate(requantising(bounds, "int8", 1), {"sums": sums[k : k + 1], "lanes": lane})["result"]
+        same(made[k : k + 1], wanted)
+
+
+def test_a_bias_that_is_unknown_is_the_low_half_of_a_lane() -> None:
+    half = drawn(np.random.default_rng(2), (24,), "int32", "half", [0, 1])
+    lanes, made = symbols.with_low_half(5 << 32, half), np.empty(24, SYMBOL)
+    assert requantise_kernels.biases(lanes, made)
+    same(made, operations.cast(lanes, "int64", "int32"))
+    assert not requantise_kernels.biases(unknowns("lanes", (1,), "int64", 0), made)
