@@ -339,6 +339,7 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.fpga compiler.graph runtime.executor runtime.network boards networks "
         "benchmarks.harness benchmarks"
     ),
+    "runtime.generate": "support hardware compiler.target runtime.executor runtime.network",
 }
 
 # Modules that import each other, each with the reason.

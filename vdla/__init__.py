@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from vdla.runtime.devices.run import run
     from vdla.runtime.executor.load import load
     from vdla.runtime.executor.model import Model
+    from vdla.runtime.generate.compile_decoder import compile_decoder
+    from vdla.runtime.generate.quantise_decoder import perplexity, quantise_decoder
     from vdla.runtime.grid.bank_conflicts import bank_conflicts
     from vdla.runtime.native.kernel import Kernel
     from vdla.runtime.network.quantise import quantise
@@ -112,6 +114,7 @@ __all__ = [
     "check_datapath",
     "check_intrinsic",
     "compile",
+    "compile_decoder",
     "course",
     "datapath_cycles",
     "datapath_sources",
@@ -139,8 +142,10 @@ __all__ = [
     "onnx_backend",
     "open_device",
     "operators",
+    "perplexity",
     "puzzle",
     "quantise",
+    "quantise_decoder",
     "run",
     "simulate",
     "te",
@@ -191,6 +196,7 @@ _HOMES = {
     "check_datapath": "vdla.runtime.checks.datapath_check",
     "check_intrinsic": "vdla.runtime.checks.intrinsic_check",
     "compile": "vdla.runtime.compile",
+    "compile_decoder": "vdla.runtime.generate.compile_decoder",
     "datapath_cycles": "vdla.runtime.checks.datapath_test",
     "datapath_sources": "vdla.runtime.checks.datapath_test",
     "debug": "vdla.debugger.debugger",
@@ -207,8 +213,10 @@ _HOMES = {
     "load_extension": "vdla.compiler.extensions",
     "map_expression": "vdla.runtime.tune.mapping",
     "open_device": "vdla.runtime.devices",
+    "perplexity": "vdla.runtime.generate.quantise_decoder",
     "puzzle": "vdla.puzzles.registry",
     "quantise": "vdla.runtime.network.quantise",
+    "quantise_decoder": "vdla.runtime.generate.quantise_decoder",
     "run": "vdla.runtime.devices.run",
     "simulate": "vdla.simulator.simulate",
     "tune_grid": "vdla.runtime.tune.grid_runs",

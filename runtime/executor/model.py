@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from os import PathLike
 from typing import Any
 
@@ -17,6 +18,7 @@ from vdla.runtime.executor.artifact_certificate import ArtifactCertificate
 from vdla.runtime.executor.bind_kernels import KernelBinder
 from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.executor import Executor, NetworkResult
+from vdla.runtime.executor.generated_text import GeneratedText
 from vdla.runtime.executor.grid_executor import GridExecutor
 from vdla.runtime.executor.pending_run import PendingRun, RunQueue
 from vdla.runtime.executor.plan import PlannedValue, Step
@@ -128,6 +130,31 @@ class Model:
     def throughput_test(self, runs: int = 100) -> Throughput:
         """Runs and images a second, measured, with the accelerator's part of it."""
         return measure_throughput(self.name, self.inputs, self.run, runs)
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        tokens: str | PathLike[str],
+        length: int = 64,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        seed: int = 0,
+    ) -> GeneratedText:
+        """The text with which a decoder continues a prompt, an iterator of pieces as they come.
+
+        `tokens` is a file of the package `tokenizers`; `temperature` 0 takes the likeliest token,
+        higher ones draw among the `top_k` likeliest, or among all. `vdla.compile_decoder` compiles
+        decoders.
+
+        Raises:
+            GenerateError: no decoder, a tokenizer of another model, or a cache that is too small.
+        """
+        module = import_module("vdla.runtime.generate.generation")  # not there on a board
+        made: GeneratedText = module.generate(
+            self, prompt, tokens=tokens, length=length, temperature=temperature, top_k=top_k, seed=seed
+        )
+        return made
 
     def _general(self) -> Executor:
         return self.executor

@@ -72,13 +72,20 @@ def _summary(title: str, model: Any, small: bool) -> str:  # noqa: ANN401  onnx 
 
 def _list(arguments: argparse.Namespace) -> int:
     from vdla.networks.counts import macs, parameters
-    from vdla.networks.registry import KNOWN
+    from vdla.networks.llama_shape import SHAPES
+    from vdla.networks.registry import DECODERS, GALLERY, NETWORKS
 
     listing = table("networks", "name", "network", "parameters", "MACs")
     listing.columns[1].justify = "left"
     listing.columns[1].no_wrap = False
-    for name, network in KNOWN.items():
+    for name, network in {**NETWORKS, **GALLERY}.items():
         model = network.build(seed=arguments.seed, **(network.small if arguments.small else {}))
         listing.add_row(name, network.title, f"{parameters(model):,}", f"{macs(model):,}")
     output().print(listing)
+    output().print()
+    decoders = table("decoders", "name", "network", "parameters", "MACs a token")
+    decoders.columns[1].justify = "left"
+    for name, shape in SHAPES.items():
+        decoders.add_row(name, DECODERS[name].title, f"{shape.parameters:,}", f"{shape.macs:,}")
+    output().print(decoders)
     return OK

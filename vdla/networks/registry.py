@@ -15,6 +15,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from vdla.networks.dcgan import dcgan_generator
+from vdla.networks.decoder import smollm2_135m, stories15m
 from vdla.networks.deep_q_network import deep_q_network
 from vdla.networks.digits import digits, some_digits
 from vdla.networks.gallery import blocks_of_fifteen, four_bits, perceptron, signs, sound, swishes, tokens, two_of_four
@@ -192,7 +193,13 @@ _GALLERY = (
 )
 GALLERY: Mapping[str, Network] = {network.name: network for network in _GALLERY}
 """Small networks with the operators that the gallery's instructions are for."""
-KNOWN: Mapping[str, Network] = {**NETWORKS, **GALLERY}
+_DECODERS = (
+    Network("stories15m", "shape of stories15M", stories15m),
+    Network("smollm2_135m", "shape of SmolLM2-135M", smollm2_135m),
+)
+DECODERS: Mapping[str, Network] = {network.name: network for network in _DECODERS}
+"""Decoders of language models, for `vdla generate`; sequences and caches are symbolic."""
+KNOWN: Mapping[str, Network] = {**NETWORKS, **GALLERY, **DECODERS}
 
 
 def network(name: str) -> Network:

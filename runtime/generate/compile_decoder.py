@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decoders of ONNX, compiled for a cache of a given size: a plan for one token, one for a chunk.
+
+Quantised matrix products are placed on the accelerator, whose memory is what decoding is bound by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vdla.hardware.config import Config
+from vdla.runtime.executor.model import Model
+from vdla.runtime.generate.errors import GenerateError
+from vdla.runtime.generate.interface import DecoderInterface, Shape
+from vdla.runtime.network.compile_network import compile_network
+from vdla.runtime.network.targets import target_of
+
+if TYPE_CHECKING:
+    import onnx
+
+    from vdla.compiler.target import Target
+
+CACHE, CHUNK = 256, 16
+"""Places of the cache, and tokens of a prompt at a time, where nothing else is said."""
+_IN_PLACE = "GroupQueryAttention"
+
+
+def compile_decoder(
+    source: onnx.ModelProto | str | Path,
+    target: Config | Target | str = "host",
+    *,
+    cache: int = CACHE,
+    chunk: int = CHUNK,
+    **options: Any,  # noqa: ANN401  of compile_network
+) -> Model:
+    """A decoder with a cache of `cache` places, for one token and for `chunk` tokens of a prompt.
+
+    Raises:
+        GenerateError: the model is no decoder, or the chunk does not fit the cache.
+        Error: whatever `vdla.compile` raises.
+    """
+    if not 1 <= chunk <= cache:
+        raise GenerateError(
+            f"generate: chunk must be an integer from 1 to the {cache} places of the cache, got {chunk}"
+        )
+    model = loaded_model(source)
+    interface = interface_of(model)
+    sets = [interface.shapes(input_shapes(model), cache, tokens) for tokens in sorted({1, chunk})]
+    shapes = {name: sorted({item[name] for item in sets}) for name in sets[0]}
+    if len(sets) > 1:
+        shapes = {
+            name: [item[name] for item in sets] if len(several) > 1 else several for name, several in shapes.items()
+        }
+    machine = target_of(target, GenerateError) if isinstance(target, str) else target
+    if isinstance(machine, Config):
+        options = {"place": dict.fromkeys(_quantised_products(model), "vdla"), **options}
+    given = source if isinstance(source, str | Path) else model
+    return compile_network(given, machine, shapes=shapes, **options)
+
+
+def interface_of(model: onnx.ModelProto) -> DecoderInterface:
+    """What the inputs of a decoder of ONNX are for; GenerateError if it is none."""
+    held = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value.name for value in model.graph.input if value.name not in held]
+    in_place = any(node.op_type == _IN_PLACE for node in model.graph.node)
+    return DecoderInterface.of(
+        model.graph.name, inputs, [value.name for value in model.graph.output], in_place=in_place
+    )
+
+
+def is_quantised(source: onnx.ModelProto | str | Path) -> bool:
+    """Whether a decoder has matrix products of integers."""
+    return any(_quantised_products(loaded_model(source)))
+
+
+def loaded_model(source: onnx.ModelProto | str | Path) -> onnx.ModelProto:
+    """A model of ONNX without the weights that it has in other files."""
+    import onnx
+
+    if not isinstance(source, str | Path):
+        return source
+    if not Path(source).exists():
+        raise GenerateError(f"generate: {source}: no such file")
+    try:
+        return onnx.load(source, load_external_data=False)
+    except Exception as error:  # of protobuf
+        raise GenerateError(f"generate: {source} must be a model of ONNX, got {error}") from None
+
+
+def input_shapes(model: onnx.ModelProto) -> Mapping[str, Shape]:
+    """The shapes of all inputs, with the names of symbols."""
+    dims = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input}
+    return {
+        name: tuple(dim.dim_value if dim.HasField("dim_value") else dim.dim_param for dim in extents)
+        for name, extents in dims.items()
+    }
+
+
+def _quantised_products(model: onnx.ModelProto) -> Iterator[str]:
+    """The names of matrix products of dequantised values with dequantised weights."""
+    held = {tensor.name for tensor in model.graph.initializer}
+    dequantised = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "DequantizeLinear"}
+    for node in model.graph.node:
+        is_product = node.op_type in ("MatMul", "Gemm") and set(node.input[:2]) <= dequantised.keys()
+        if is_product and dequantised[node.input[1]] in held:
+            yield node.name or node.output[0]

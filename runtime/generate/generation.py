@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`Generation`: the text that a compiled decoder continues a prompt with, as it comes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.runtime.executor.executor import NetworkResult
+from vdla.runtime.executor.model import Model
+from vdla.runtime.executor.plan import Plan
+from vdla.runtime.executor.token_rates import TokenRates, token_rates
+from vdla.runtime.generate.errors import GenerateError
+from vdla.runtime.generate.interface import IDS, LOGITS, MASK, DecoderInterface
+from vdla.runtime.generate.sampling import Sampler
+from vdla.runtime.generate.tokens import Tokens
+
+Array = npt.NDArray[Any]
+_PARTIAL = "�"  # what the bytes of half a character are decoded to
+
+
+class DecoderRun:
+    """A sequence in a compiled decoder: its cache, and how far it is."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        plans = [plan for plan in model.artifact.plans if not plan.is_open]
+        if not plans:
+            raise GenerateError(f"generate: {model.name} must be compiled for a cache of a known size, got open shapes")
+        first = plans[0]
+        past = [name for name in first.inputs if name not in (IDS, MASK) and len(_shape(first, name)) == 4]
+        self.places = _shape(first, MASK)[1] if MASK in first.inputs else 0
+        in_place = bool(past) and _shape(first, past[0])[2] == self.places
+        self.interface = DecoderInterface.of(model.name, first.inputs, first.outputs, in_place=in_place)
+        self.chunks = sorted({_shape(plan, IDS)[1] for plan in plans}, reverse=True)
+        if self.chunks[-1] != 1:
+            got = f"plans for {' and '.join(map(str, self.chunks))} tokens"
+            raise GenerateError(f"generate: {model.name} must be compiled for one token at a time, got {got}")
+        self.words = int(_shape(first, LOGITS)[2])
+        self._empty = {name: _shape(first, name) for name in self.interface.pairs}
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget the sequence."""
+        self.count = 0
+        zeros = {name: (1, heads, self.places, size) for name, (_, heads, _, size) in self._empty.items()}
+        self._cache: Mapping[str, Array] = {name: np.zeros(shape, np.float32) for name, shape in zeros.items()}
+
+    def advance(self, tokens: Sequence[int]) -> NetworkResult:
+        """Run the next tokens, as many as a plan is for; their scores are the result's logits."""
+        feed = self.interface.feed(tokens, self.count, self._cache, self.places)
+        result = self.model.run(feed)
+        self._cache = {name: array.copy() for name, array in self.interface.kept(result.outputs).items()}
+        self.count += len(tokens)
+        return result
+
+    def pieces(self, tokens: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Tokens in the largest chunks that there are plans for."""
+        at = 0
+        while at < len(tokens):
+            size = next(size for size in self.chunks if size <= len(tokens) - at)
+            yield tokens[at : at + size]
+            at += size
+
+
+def _shape(plan: Plan, name: str) -> tuple[int, ...]:
+    return plan.values[name].shape or ()
+
+
+@dataclass(eq=False)
+class Generation:
+    """An iterator of pieces of text; `rates` and `text` are those of what has come so far."""
+
+    decoder: DecoderRun
+    tokens: Tokens
+    prompt: tuple[int, ...]
+    length: int
+    sampler: Sampler
+    new: list[int] = field(default_factory=list)
+    _prefill: list[tuple[NetworkResult, float]] = field(default_factory=list)
+    _steps: list[tuple[NetworkResult, float]] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[str]:
+        """The text, a piece for each token that completes one."""
+        self.decoder.restart()
+        self.new.clear()
+        self._prefill.clear()
+        self._steps.clear()
+        scores: Array = np.zeros(0)
+        for piece in self.decoder.pieces(self.prompt):
+            scores = self._ran(piece, self._prefill)
+        shown = ""
+        while True:
+            token = self.sampler(scores)
+            if token in self.tokens.ends:
+                return
+            self.new.append(token)
+            text = self.text
+            if not text.endswith(_PARTIAL):
+                yield text[len(shown) :]
+                shown = text
+            if len(self.new) == self.length:
+                return
+            scores = self._ran([token], self._steps)
+
+    def _ran(self, tokens: Sequence[int], into: list[tuple[NetworkResult, float]]) -> Array:
+        begin = time.perf_counter()
+        result = self.decoder.advance(tokens)
+        into.append((result, time.perf_counter() - begin))
+        scores: Array = result.outputs[LOGITS][0, -1]
+        return scores
+
+    @property
+    def text(self) -> str:
+        """What was generated so far."""
+        return self.tokens.decode(self.new)
+
+    @property
+    def rates(self) -> TokenRates:
+        """How fast it came."""
+        return token_rates(self.decoder.model.artifact, len(self.prompt), self._prefill, self._steps)
+
+
+def generate(
+    model: Model,
+    prompt: str,
+    *,
+    tokens: str | PathLike[str] | Tokens,
+    length: int = 64,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    seed: int = 0,
+) -> Generation:
+    """Text that continues `prompt`, at most `length` tokens, by a tokenizer's file.
+
+    Raises:
+        GenerateError: the model is no decoder, the tokenizer not its own, or the cache too small.
+    """
+    decoder = DecoderRun(model)
+    known = tokens if isinstance(tokens, Tokens) else Tokens(tokens)
+    known.require(model.name, decoder.words)
+    ids = known.encode(prompt)
+    if not ids:
+        raise GenerateError("generate: prompt must have at least one token, got none")
+    if length < 1:
+        raise GenerateError(f"generate: length must be an integer from 1, got {length}")
+    if len(ids) + length > decoder.places:
+        rule = f"generate: prompt and length must fit the {decoder.places} places of the cache of {model.name}"
+        raise GenerateError(f"{rule}, got {len(ids)} and {length} tokens")
+    sampler = Sampler(temperature, top_k, seed)
+    return Generation(decoder=decoder, tokens=known, prompt=tuple(ids), length=length, sampler=sampler)

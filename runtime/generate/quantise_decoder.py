@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decoders quantised on a text, and how well they predict another one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.runtime.executor.model import Model
+from vdla.runtime.generate.compile_decoder import input_shapes, interface_of, loaded_model
+from vdla.runtime.generate.errors import GenerateError
+from vdla.runtime.generate.generation import DecoderRun
+from vdla.runtime.generate.interface import LOGITS
+from vdla.runtime.network.quantise import QuantisedNetwork, quantise
+
+if TYPE_CHECKING:
+    import onnx
+
+Array = npt.NDArray[Any]
+WINDOW = 64
+"""Tokens of a text that are calibrated with at a time."""
+
+
+def quantise_decoder(
+    source: onnx.ModelProto | str | Path,
+    tokens: Sequence[int],
+    *,
+    window: int = WINDOW,
+    **options: Any,  # noqa: ANN401
+) -> QuantisedNetwork:
+    """A decoder in int8, calibrated with a text; `options` are those of `vdla.quantise`.
+
+    By default, ranges have every value that occurs (`method="minmax"`). Sums of the residual stream
+    stay float, since they grow from layer to layer.
+
+    Raises:
+        GenerateError: the model is no decoder, or the text has no tokens.
+        Error: whatever `vdla.quantise` raises.
+    """
+    if not tokens:
+        raise GenerateError("generate: calibration must have at least one token, got none")
+    model = loaded_model(source)
+    given = source if isinstance(source, str | Path) else model
+    sums = [node.name for node in model.graph.node if node.op_type == "Add" and node.name]
+    options = {"method": "minmax", **options, "keep_float": [*sums, *options.get("keep_float", ())]}
+    return quantise(given, calibration=_windows(model, tokens, window), **options)
+
+
+def _windows(model: onnx.ModelProto, tokens: Sequence[int], window: int) -> Iterator[dict[str, Array]]:
+    """Parts of a text as inputs of a decoder with an empty cache."""
+    interface, shapes = interface_of(model), input_shapes(model)
+    size = min(window, len(tokens))
+    for at in range(0, len(tokens) - size + 1, size):
+        part = tokens[at : at + size]
+        wanted = interface.shapes(shapes, 2 * size, size)
+        empty = {name: np.zeros(wanted[name], np.float32) for name in interface.pairs}
+        yield interface.feed(part, 0, empty, 2 * size)
+
+
+def perplexity(model: Model, texts: Sequence[Sequence[int]]) -> float:
+    """The exponential of the mean cross entropy of each text's tokens behind the first.
+
+    Chunks of the largest plan; tokens behind the last whole chunk, and those beyond the cache, are
+    left out.
+    """
+    run, losses = DecoderRun(model), []
+    size = run.chunks[0]
+    for text in texts:
+        run.restart()
+        for at in range(0, min(len(text), run.places + 1) - size, size):
+            scores = np.asarray(run.advance(text[at : at + size]).outputs[LOGITS], np.float64)[0]
+            wide = scores - scores.max(-1, keepdims=True)
+            chosen = np.array(text[at + 1 : at + size + 1])
+            losses.append(np.log(np.exp(wide).sum(-1)) - wide[np.arange(size), chosen])
+    if not losses:
+        raise GenerateError(f"generate: perplexity must be of texts of more than {size} tokens, got none")
+    return math.exp(float(np.concatenate(losses).mean()))
