@@ -41,9 +41,9 @@ OPTIMA = len(PRESETS) * len(mapped_layers())
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """A layer on a machine: cycles of the untuned choice and of the best known point, and those that
-    no program is below, set by `limited_by`. What the compute unit of the best waits for most is
-    its `cause`.
+    """A layer on a machine: cycles of the untuned choice and of the best known point, and those
+    that no program is below, set by `limited_by`. What the compute unit of the best waits for most
+    is its `cause`.
 
     Of `space` points, `measured` were measured here, and `failed` of those have no program.
     """
@@ -139,8 +139,8 @@ def _measured(task: VdlaTask, workers: Workers, search: str, count: int) -> Tuni
 
 
 def optimum_figures(optima: Sequence[Optimum]) -> Figures:
-    """The spaces measured whole, how far the worst untuned choice is from its optimum, and the share
-    of layers whose best is within NEAR of the least cycles that any program takes.
+    """The spaces measured whole, how far the worst untuned choice is from its optimum, and the
+    share of layers whose best is within NEAR of the least cycles that any program takes.
     """
     whole = [item for item in optima if item.measured == item.space]
     return {

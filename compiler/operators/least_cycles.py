@@ -78,7 +78,7 @@ class _Chain:
 
     @property
     def _pipeline(self) -> int:
-        """From the start of an instruction to that of the STORE of its result, without its steps."""
+        """From the start of an instruction to that of the STORE of its result, less its steps."""
         return contract.ISSUE_DELAY + contract.compute_depth(self.config) + 1
 
     def _end(self, store: int, port_beats: int) -> int:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from vdla.runtime.tune.schedule_function import TunedKnobs
 
 _UNUSED = (
-    "shape", "calibration", "prior", "workers", "device", "gap", "output", "picture", "preset", "config", "extension", "dram",
+    "shape", "calibration", "prior", "workers", "device", "gap", "output", "picture", "preset", "config", "extension",
+    "dram",
 )  # fmt: skip
 """Options without a meaning for a schedule function, by their destination."""
 

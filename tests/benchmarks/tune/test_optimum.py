@@ -14,15 +14,15 @@ from vdla.benchmarks.tune import optimum as module
 from vdla.benchmarks.tune.optimum import Optimum, optimum, optimum_figures
 from vdla.benchmarks.tune.pool import simulated_cost
 from vdla.compiler.operators import definitions
+from vdla.compiler.operators.least_cycles import LeastCycles
 from vdla.compiler.templates import dense
 from vdla.compiler.tune import Point, TuningTask, template_task
 from vdla.hardware.config import Config
-from vdla.compiler.operators.least_cycles import LeastCycles
+from vdla.hardware.isa import COUNTERS
 from vdla.runtime.tune.best import TunedSchedules
 from vdla.runtime.tune.log import TrialIndex
 from vdla.runtime.tune.measurer import SimMeasurer
 from vdla.runtime.tune.workers import InlineWorkers
-from vdla.hardware.isa import COUNTERS
 from vdla.simulator.timing import time_program
 
 TINY = Config.preset("tiny")
