@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.arrays import read_inputs, with_random
+from vdla.commands.compare_random import OF_RANDOM, run_random
 from vdla.commands.console import output, progress, table
 from vdla.commands.files import is_model, require_folder
-from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, with_dram
+from vdla.commands.machine_options import add_dram_arguments, add_machine_arguments, with_dram
 from vdla.commands.model_inputs import model_inputs
-from vdla.commands.options import add_options
+from vdla.commands.options import add_options, refuse
 from vdla.commands.program_file import read_program
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ EXAMPLES = """\
   vdla compare sim rtl c2.vdla --seed 7 --dram read_latency=200 beat_cycles=2
   vdla compare sim pynq c2.vdla --bitstream pynq_z2.bit --results-only
   vdla compare sim rtl c2.vdla --waves diff.fst
+  vdla compare sim rtl --random load.y_after --preset tiny
   vdla compare sim farm.toml model.vdla --input x.npy
                                          a wrong result of a network, down to
                                          layer, instruction and entry
@@ -39,14 +41,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The devices, the program, its inputs."""
     text = "sim, rtl, pynq or pynq://HOST:PORT"
     add_options(parser, {"first DEVICE": text, "second DEVICE": text}, "vdla.runtime.devices:DEVICES")
-    add_options(parser, {"program PROGRAM": "a program file, assembly text (.s) or a compiled network"})
-    add_extension_argument(parser, "an extension that the program needs")
+    text = "a program file, assembly text (.s) or a compiled network"
+    add_options(parser, {"program PROGRAM": text}, nargs="?")
+    add_options(
+        parser,
+        {
+            "--random FORM.FIELD": "in place of a program, random ones that drive a field to its extremes, "
+            "such as load.y_after; the first that differs is shrunk",
+            "--programs N": "how many of them (default 100)",
+            "-o --output FILE": "the smallest program that differs, as assembly text (default FORM.FIELD.s)",
+        },
+    )
+    add_machine_arguments(parser)
     add_options(
         parser,
         {
             "--input NAME=FILE...": "packed arrays as .npy files; "
             "of a network plain ones, also FILE.npy for its only input",
-            "--seed SEED = 0": "seed of the inputs without a file (default 0)",
+            "--seed SEED = 0": "seed of the inputs without a file, or of the first random program (default 0)",
             "--timeout CYCLES": "stop a run that takes more cycles",
             "--assertions": "stop the RTL at a failed assertion",
             "--bitstream FILE": "the bitstream to load, for a board",
@@ -66,6 +78,11 @@ def run(arguments: argparse.Namespace) -> int:
         _check_waves(arguments)
     if arguments.bitstream and not any(map(_is_board, names)):
         raise CommandError(f"compare: --bitstream must be left out without a board, got {' and '.join(names)}")
+    if arguments.random is not None:
+        return run_random(arguments)
+    refuse("compare", arguments, OF_RANDOM, "without --random")
+    if arguments.program is None:
+        raise CommandError("compare: PROGRAM must be given, or --random FORM.FIELD, got neither")
     return _run_network(arguments) if is_model(arguments.program) else _run_program(arguments)
 
 
@@ -115,7 +132,7 @@ def _check_waves(arguments: argparse.Namespace) -> None:
     if waves.suffix != ".fst":
         raise CommandError(f"compare: --waves must name a .fst file, got {waves}")
     require_folder("compare", "--waves", waves)
-    if is_model(arguments.program):
+    if arguments.program is not None and is_model(arguments.program):
         raise CommandError("compare: --waves must be left out for a network, got one; compare its program")
 
 

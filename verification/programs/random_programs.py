@@ -218,11 +218,12 @@ def _or_extended(state: RandomState, kind: str) -> str:
 
 
 def _admitted(state: RandomState, kind: str, most: int) -> bool:
-    drafts = (_one(state, kind, most) for _ in range(DRAWS))
+    drafts = (random_instruction(state, kind, most) for _ in range(DRAWS))
     return any(draft is not None and state.admit(draft) for draft in drafts)
 
 
-def _one(state: RandomState, kind: str, most: int) -> Drawn | None:
+def random_instruction(state: RandomState, kind: str, most: int) -> Drawn | None:
+    """An instruction of a kind, of at most `most` beats or iterations; None if no draw fits."""
     if kind.startswith("sync_"):
         return Drawn(Sync(Unit[kind.removeprefix("sync_").upper()]))
     if kind == "store":

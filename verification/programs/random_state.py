@@ -120,23 +120,13 @@ class RandomState:
 
     def admit(self, drawn: Drawn) -> bool:
         """Appends the instruction if it is valid at this point; returns whether it was."""
-        row: list[int] = instruction_columns(self.config, [drawn.instruction])[0].tolist()
-        if row[COL["uop_end"]] > self.config.uop_depth:
+        row = self._row(drawn)
+        touches = self._touches(row, drawn)
+        if touches is None:
             return False
-        kernel = self._kernel(row)
-        if kernel is None and row[COL["opcode"]] in (Opcode.GEMM, Opcode.VECTOR, EXTENSION):
-            return False
-        if self.footprints.excess(row, kernel) or self._leaves_dram(row, drawn):
-            return False
-        accesses = self.footprints.accesses(row, kernel)
-        touches = [
-            Touch(access.buffer, access.where, access.writes) for access in accesses if access.buffer is not None
-        ]
-        touches += self._in_dram(row, drawn)
-        if not all(touch.writes or self._mask(touch)[touch.where].all() for touch in touches):
-            return False
-        if not self._through_states(row, kernel):
-            return False
+        for access in self.footprints.state_accesses(row, self._kernel(row)):
+            if access.writes:
+                self.rows(access.state)[access.where] = True
         for touch in touches:
             if touch.writes:
                 self._mask(touch)[touch.where] = True
@@ -145,19 +135,40 @@ class RandomState:
         self.steps.append(UnitOp(Unit(unit_of(drawn.instruction)), tuple(touches)))
         return True
 
+    def admissible(self, drawn: Drawn, row: list[int]) -> bool:
+        """Whether an instruction is valid at this point; `row` has its columns."""
+        return self._touches(row, drawn) is not None
+
+    def _row(self, drawn: Drawn) -> list[int]:
+        row: list[int] = instruction_columns(self.config, [drawn.instruction])[0].tolist()
+        return row
+
+    def _touches(self, row: list[int], drawn: Drawn) -> list[Touch] | None:
+        """What an instruction touches; None if it is not valid at this point."""
+        if row[COL["uop_end"]] > self.config.uop_depth:
+            return None
+        kernel = self._kernel(row)
+        if kernel is None and row[COL["opcode"]] in (Opcode.GEMM, Opcode.VECTOR, EXTENSION):
+            return None
+        if self.footprints.excess(row, kernel) or self._leaves_dram(row, drawn):
+            return None
+        accesses = self.footprints.accesses(row, kernel)
+        touches = [
+            Touch(access.buffer, access.where, access.writes) for access in accesses if access.buffer is not None
+        ]
+        touches += self._in_dram(row, drawn)
+        if not all(touch.writes or self._mask(touch)[touch.where].all() for touch in touches):
+            return None
+        return touches if self._reads_written_rows(row, kernel) else None
+
     def rows(self, held: PlugInState) -> Mask:
         """The rows of a private state that were written."""
         return self.held.setdefault(held, np.zeros(held.rows, np.bool_))
 
-    def _through_states(self, row: Sequence[int], kernel: UopOffsets | None) -> bool:
-        """Marks the rows that an instruction writes; whether it reads written ones only."""
+    def _reads_written_rows(self, row: Sequence[int], kernel: UopOffsets | None) -> bool:
+        """Whether an instruction reads rows of private states only that were written."""
         accesses = self.footprints.state_accesses(row, kernel)
-        if not all(access.writes or self.rows(access.state)[access.where].all() for access in accesses):
-            return False
-        for access in accesses:
-            if access.writes:
-                self.rows(access.state)[access.where] = True
-        return True
+        return all(access.writes or self.rows(access.state)[access.where].all() for access in accesses)
 
     def _mask(self, touch: Touch) -> Mask:
         return self.written[touch.space] if isinstance(touch.space, Buffer) else self.stored[str(touch.space)]
