@@ -21,7 +21,7 @@ EXAMPLES = """\
   vdla debug c6.vdla                     type help for the commands
   vdla debug c6.vdla --execute "break gemm; run; finish; print acc[0]"
   vdla debug stuck.s --execute "go end; status"
-                                         a program that hangs: who waits for what
+                                         of a program that hangs
   vdla debug c6.vdla < commands.txt
 """
 
