@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from vdla.hardware.config import Config
     from vdla.simulator.stats import RunStats
 
-COLOURS = 4  # of points
+COLOURS = 8  # of points
 _LABELS, _RIGHT = 190.0, 780.0  # where bars begin, and the longest one ends
 
 
@@ -42,7 +42,7 @@ def roofline(runs: Mapping[str, RunStats], *machines: Config) -> Picture:
     points = []
     for number, (name, stats) in enumerate(runs.items()):
         roof = Roof.of(stats.config, stats.config.macs_per_cycle)
-        points.append(roof.point(name, intensity(stats), attained_gops(stats), f"run{number % COLOURS}", name))
+        points.append(roof.point(name, intensity(stats), attained_gops(stats), f"series{number % COLOURS}", name))
     return Picture(f"roofline of {' and '.join(config.name for config in configs)}", drawn_roofline(roofs, points))
 
 
