@@ -24,6 +24,7 @@ from vdla.runtime.executor.json_fields import from_json, to_json
 VERSION = 1
 PRIME = "2^61 - 1"
 CERTIFIED = "certified"
+_SEEDS = 1 << 63
 
 Array = npt.NDArray[Any]
 
@@ -83,6 +84,12 @@ class ArtifactCertificate:
             got = getattr(self, what)
             if got != wanted:
                 raise ArtifactError(f"{where}: {what} of the certificate must be {wanted}, got {got!r}")
+        if not 0 <= self.seed < _SEEDS:
+            raise ArtifactError(f"{where}: seed of the certificate must be from 0 to 2^63 - 1, got {self.seed}")
+        texts = (text for region in self.regions for text in (region.region, region.verdict, region.reason))
+        for text in texts:
+            if not text.isprintable():
+                raise ArtifactError(f"{where}: texts of the certificate must be printable, got {text!r}")
         if len(self.programs) != len(programs):
             rule = f"certificate must be for {len(programs)} programs"
             raise ArtifactError(f"{where}: {rule}, got one for {len(self.programs)}")

@@ -32,7 +32,7 @@ def with_certificate(model: Model, progress: Progress = silent) -> Model:
     if not model.artifact.programs:
         return model
     start = time.perf_counter()
-    certificate = certify_network(model, _SEED, progress)
+    certificate = certify_network(model, _SEED, lambda region, done, total: progress(f"certify {region}", done, total))
     for region in certificate.regions:
         if region.verdict is RegionVerdict.DIFFERS:
             rule = f"the program of {region.region} must compute its operators"
@@ -49,7 +49,7 @@ def recorded(model: Model, certificate: NetworkCertificate) -> ArtifactCertifica
     """What a file keeps of a certificate."""
     artifact = model.artifact
     regions = (
-        CertifiedProgram(one.region, one.program, one.expression, one.verdict.value, one.reason)
+        CertifiedProgram(_printable(one.region), one.program, one.expression, one.verdict.value, _printable(one.reason))
         for one in certificate.regions
     )
     return ArtifactCertificate(
@@ -61,6 +61,10 @@ def recorded(model: Model, certificate: NetworkCertificate) -> ArtifactCertifica
         programs=tuple(program.digest for program in artifact.programs),
         regions=tuple(regions),
     )
+
+
+def _printable(text: str) -> str:
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def require_same(model: Model, where: str, progress: Progress = silent) -> NetworkCertificate | None:

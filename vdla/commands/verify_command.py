@@ -76,6 +76,6 @@ def _certificate(path: Path, model: Model, show: Progress) -> str:
 
     again = require_same(model, str(path), show)
     if again is None:
-        how = "the file does not keep what its programs must compute (vdla compile --expressions)"
-        return f"certificate {kept.hash} is for these programs and constants: {kept.summary}; not proven again: {how}"
+        how = "not proven again: the file does not keep what its programs must compute (vdla compile --expressions)"
+        return f"certificate {kept.hash} is for these programs and constants and says {kept.summary}; {how}"
     return f"certificate {kept.hash}, proven again: {kept.summary}"

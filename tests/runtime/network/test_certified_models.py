@@ -19,7 +19,7 @@ from vdla.compiler.certificates.region_certificate import RegionCertificate, Reg
 from vdla.compiler.certificates.symbols import CertificateError
 from vdla.runtime.executor import artifact as artifacts
 from vdla.runtime.executor.artifact import Artifact
-from vdla.runtime.executor.artifact_certificate import ArtifactCertificate
+from vdla.runtime.executor.artifact_certificate import ArtifactCertificate, CertifiedProgram
 from vdla.runtime.executor.errors import ArtifactError, ModelError
 from vdla.runtime.executor.model import Model
 from vdla.runtime.network import certify_model
@@ -116,6 +116,11 @@ def test_the_hash_of_a_certificate_is_trusted_in_place_of_verification(
     [
         ({"version": 2}, "version of the certificate must be 1, got 2"),
         ({"prime": "2^31 - 1"}, "prime of the certificate must be 2^61 - 1, got '2^31 - 1'"),
+        ({"seed": -1}, "seed of the certificate must be from 0 to 2^63 - 1, got -1"),
+        (
+            {"regions": (CertifiedProgram("\x1b[2J", "1", "2", "certified", ""),)},
+            "texts of the certificate must be printable, got '\\x1b[2J'",
+        ),
         ({"programs": ()}, "certificate must be for 1 programs, got one for 0"),
         ({"programs": ("0" * 64,)}, f"of hash {'{}'}, got one for '{'0' * 16}'"),
     ],
