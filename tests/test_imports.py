@@ -283,6 +283,7 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.function "
         "simulator.stats simulator.verify simulator.timing simulator"
     ),
+    "runtime.generate": "support hardware compiler.target runtime.executor runtime.network",
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic "
         "hardware.asm compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm "
@@ -290,10 +291,10 @@ ROOMS: dict[str, str] = {
         "compiler.operators.definitions compiler.operators.cpu compiler.operators.gpu compiler.graph "
         "compiler.templates compiler.tune compiler.tune.searches compiler.graph.passes compiler.graph.quantise "
         "compiler.graph.onnx simulator.function simulator.stats simulator.verify simulator.timing simulator "
-        "simulator.energy runtime.devices runtime.grid runtime.executor compiler.graph.accelerator "
-        "runtime.network runtime.tune runtime.remote boards networks runtime.diagnosis verification.programs "
-        "verification.generated_tests benchmarks.harness charts runtime.studies runtime.checks "
-        "compiler.certificates puzzles viewer debugger"
+        "simulator.energy runtime.devices runtime.grid runtime.executor compiler.graph.accelerator runtime.remote "
+        "boards networks runtime.diagnosis verification.programs verification.generated_tests benchmarks.harness "
+        "charts runtime.checks compiler.certificates runtime.network runtime.tune runtime.studies puzzles viewer "
+        "debugger runtime.generate"
     ),
     "benchmarks": (
         "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.ir compiler.target "
@@ -302,11 +303,12 @@ ROOMS: dict[str, str] = {
         "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.templates "
         "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
         "simulator.stats simulator.verify simulator.timing simulator simulator.energy runtime.devices "
-        "runtime.native runtime.executor compiler.graph.accelerator runtime.network runtime.tune boards networks "
-        "verification.isolated_batches verification.zoo verification.adversary verification.tflite_models "
-        "verification.hostile verification.grids runtime.diagnosis verification.programs verification.coverage "
-        "verification.generated_tests verification.rtl_mutants benchmarks.harness compiler.certificates "
-        "verification.fuzz verification.grid verification.lemmas playground viewer commands"
+        "runtime.native runtime.executor compiler.graph.accelerator boards networks verification.isolated_batches "
+        "verification.zoo verification.adversary verification.tflite_models runtime.diagnosis "
+        "verification.programs verification.coverage verification.generated_tests verification.rtl_mutants "
+        "benchmarks.harness compiler.certificates runtime.network runtime.tune verification.hostile "
+        "verification.grids verification.fuzz verification.grid verification.lemmas playground viewer "
+        "runtime.generate commands"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "
@@ -339,7 +341,6 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.fpga compiler.graph runtime.executor runtime.network boards networks "
         "benchmarks.harness benchmarks"
     ),
-    "runtime.generate": "support hardware compiler.target runtime.executor runtime.network",
 }
 
 # Modules that import each other, each with the reason.

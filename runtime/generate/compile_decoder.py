@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 CACHE, CHUNK = 256, 16
 """Places of the cache, and tokens of a prompt at a time, where nothing else is said."""
 _IN_PLACE = "GroupQueryAttention"
+_TABLES = {
+    ("", "RotaryEmbedding"): (1, 3),
+    ("com.microsoft", "RotaryEmbedding"): (2, 4),
+    ("com.microsoft", _IN_PLACE): (7, 9),
+}
+"""Where operators have the cosines and sines of positions."""
 
 
 def compile_decoder(
@@ -47,6 +53,11 @@ def compile_decoder(
         )
     model = loaded_model(source)
     interface = interface_of(model)
+    positions = positions_of(model)
+    if positions is not None and cache > positions:
+        raise GenerateError(
+            f"generate: cache must be at most the {positions} positions of {interface.name}, got {cache}"
+        )
     sets = [interface.shapes(input_shapes(model), cache, tokens) for tokens in sorted({1, chunk})]
     shapes = {name: sorted({item[name] for item in sets}) for name in sets[0]}
     if len(sets) > 1:
@@ -68,6 +79,17 @@ def interface_of(model: onnx.ModelProto) -> DecoderInterface:
     return DecoderInterface.of(
         model.graph.name, inputs, [value.name for value in model.graph.output], in_place=in_place
     )
+
+
+def positions_of(model: onnx.ModelProto) -> int | None:
+    """The positions that a decoder's tables of rotation have; None if it has no such constants."""
+    rows = {tensor.name: tensor.dims[0] for tensor in model.graph.initializer if len(tensor.dims) == 2}
+    tables = (
+        name
+        for node in model.graph.node
+        for name in node.input[slice(*_TABLES.get((node.domain, node.op_type), (0, 0)))]
+    )
+    return min((rows[name] for name in tables if name in rows), default=None)
 
 
 def is_quantised(source: onnx.ModelProto | str | Path) -> bool:

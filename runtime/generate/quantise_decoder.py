@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.runtime.executor.model import Model
-from vdla.runtime.generate.compile_decoder import input_shapes, interface_of, loaded_model
+from vdla.runtime.generate.compile_decoder import input_shapes, interface_of, loaded_model, positions_of
 from vdla.runtime.generate.errors import GenerateError
 from vdla.runtime.generate.generation import DecoderRun
 from vdla.runtime.generate.interface import LOGITS
@@ -54,7 +54,7 @@ def quantise_decoder(
 def _windows(model: onnx.ModelProto, tokens: Sequence[int], window: int) -> Iterator[dict[str, Array]]:
     """Parts of a text as inputs of a decoder with an empty cache."""
     interface, shapes = interface_of(model), input_shapes(model)
-    size = min(window, len(tokens))
+    size = min(window, len(tokens), positions_of(model) or window)
     for at in range(0, len(tokens) - size + 1, size):
         part = tokens[at : at + size]
         wanted = interface.shapes(shapes, 2 * size, size)

@@ -25,6 +25,7 @@ COMMANDS = {
     "tune": "find the best schedule of an operator or of a model by measurement",
     "native": "compile an operator into an object file for a CPU",
     "run": "run a network or a program and break down its time",
+    "generate": "continue a prompt with a language model",
     "view": "write a run as a page that steps through its cycles",
     "debug": "stop, step and read a run of a program, forwards and backwards",
     "explain": "show where the operators of a network run, and why",

@@ -6,7 +6,6 @@ from __future__ import annotations
 import argparse
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from vdla.commands import OK, CommandError
 from vdla.commands.console import output, table
@@ -38,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table, or write a model."""
+    from vdla.networks.counts import parameters
+    from vdla.networks.decoder import TRAINED, tokens_path
+    from vdla.networks.llama_shape import SHAPES
     from vdla.networks.registry import network
 
     if find_spec("onnx") is None:
@@ -47,10 +49,17 @@ def run(arguments: argparse.Namespace) -> int:
     chosen = network(arguments.name)
     path = arguments.output or Path(f"{arguments.name}.onnx")
     require_folder("networks", "--output", path)
-    parameters = chosen.small if arguments.small else {}
-    model = chosen.build(batch=_batch(arguments.batch), seed=arguments.seed, **parameters)
+    sizes = chosen.small if arguments.small else {}
+    model = chosen.build(batch=_batch(arguments.batch), seed=arguments.seed, **sizes)
     write_bytes(path, model.SerializeToString(deterministic=True))
-    print(f"{path}: {_summary(chosen.title, model, arguments.small)}")
+    shape = SHAPES.get(arguments.name)
+    count = parameters(model) if shape is None else shape.parameters  # a model has its embedding twice
+    print(f"{path}: {_summary(chosen.title, count, arguments.small)}")
+    if arguments.name == TRAINED:
+        beside = path.with_name(f"{path.stem}_tokens.json")
+        with tokens_path() as tokens:
+            write_bytes(beside, tokens.read_bytes())
+        print(f"{beside}: its tokens")
     return OK
 
 
@@ -63,11 +72,9 @@ def _batch(text: str) -> int | str:
     return int(text)
 
 
-def _summary(title: str, model: Any, small: bool) -> str:  # noqa: ANN401  onnx is an extra
-    from vdla.networks.counts import parameters
-
+def _summary(title: str, count: int, small: bool) -> str:
     what = f"small variant of {title.split(',')[0]}" if small else title
-    return f"{what}, {parameters(model):,} parameters"
+    return f"{what}, {count:,} parameters"
 
 
 def _list(arguments: argparse.Namespace) -> int:

@@ -9,19 +9,31 @@ the new keys behind the past ones.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from importlib.resources import as_file, files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vdla.networks.llama_shape import SMOLLM2_135M, STORIES_15M, LlamaShape
+from vdla.networks.digits_images import load_arrays
+from vdla.networks.llama_shape import DOCSTRINGS, SMOLLM2_135M, STORIES_15M, LlamaShape
 from vdla.networks.network_builder import Dimension, NetworkBuilder
 from vdla.support.arrays import Array
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
+TRAINED = "docstrings"
+"""The name of the trained decoder, whose tokens and held-out text are here too."""
+_CALIBRATION = 24  # documents of the held-out text
 _RESIDUAL = ("output.weight", "down.weight")
 """Weights whose products are added to the residual stream."""
+
+
+def docstrings(batch: Dimension = 1, seed: int = 0) -> ModelProto:
+    """The trained decoder, whose tokens are in `docstrings_tokens.json`; `seed` is ignored."""
+    return decoder_model(TRAINED, DOCSTRINGS, trained_weights(), batch)
 
 
 def stories15m(batch: Dimension = 1, seed: int = 0) -> ModelProto:
@@ -32,6 +44,30 @@ def stories15m(batch: Dimension = 1, seed: int = 0) -> ModelProto:
 def smollm2_135m(batch: Dimension = 1, seed: int = 0) -> ModelProto:
     """The shape of SmolLM2-135M (Allal et al., 2025)."""
     return decoder_model("smollm2_135m", SMOLLM2_135M, seeded_weights(SMOLLM2_135M, seed), batch)
+
+
+def trained_weights() -> dict[str, Array]:
+    """The weights of `docstrings` by name, in float32."""
+    return {name: array.astype(np.float32) for name, array in load_arrays("docstrings_weights.npz").items()}
+
+
+def tokens_path() -> AbstractContextManager[Path]:
+    """The file of the tokens of `docstrings`, for the package `tokenizers`."""
+    return as_file(files("vdla.networks").joinpath("docstrings_tokens.json"))
+
+
+def calibration_text() -> str:
+    """A part of the text that `docstrings` was not trained on."""
+    return "\n\n".join(_held_out()[:_CALIBRATION])
+
+
+def held_out_texts() -> list[str]:
+    """The other documents that it was not trained on, for its perplexity."""
+    return _held_out()[_CALIBRATION:]
+
+
+def _held_out() -> list[str]:
+    return files("vdla.networks").joinpath("docstrings_held_out.txt").read_text("utf-8").split("\f")
 
 
 def seeded_weights(shape: LlamaShape, seed: int = 0) -> dict[str, Array]:

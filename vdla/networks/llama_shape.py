@@ -10,6 +10,9 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
+END = "<|end|>"
+"""The token between documents, with which generation begins and ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class LlamaShape:
@@ -60,9 +63,10 @@ class LlamaShape:
         return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
 
 
+DOCSTRINGS = LlamaShape(words=1024, width=192, layers=5, heads=6, key_heads=2, hidden=512, positions=256)
 STORIES_15M = LlamaShape(words=32_000, width=288, layers=6, heads=6, key_heads=6, hidden=768, positions=256)
 SMOLLM2_135M = LlamaShape(
     words=49_152, width=576, layers=30, heads=9, key_heads=3, hidden=1536, positions=2048, base=100_000.0
 )
-SHAPES: Mapping[str, LlamaShape] = {"stories15m": STORIES_15M, "smollm2_135m": SMOLLM2_135M}
+SHAPES: Mapping[str, LlamaShape] = {"docstrings": DOCSTRINGS, "stories15m": STORIES_15M, "smollm2_135m": SMOLLM2_135M}
 """The shapes of the decoders of `vdla networks`."""

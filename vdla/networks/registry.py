@@ -15,7 +15,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 
 from vdla.networks.dcgan import dcgan_generator
-from vdla.networks.decoder import smollm2_135m, stories15m
+from vdla.networks.decoder import docstrings, smollm2_135m, stories15m
 from vdla.networks.deep_q_network import deep_q_network
 from vdla.networks.digits import digits, some_digits
 from vdla.networks.gallery import blocks_of_fifteen, four_bits, perceptron, signs, sound, swishes, tokens, two_of_four
@@ -194,6 +194,7 @@ _GALLERY = (
 GALLERY: Mapping[str, Network] = {network.name: network for network in _GALLERY}
 """Small networks with the operators that the gallery's instructions are for."""
 _DECODERS = (
+    Network("docstrings", "documentation strings, trained", docstrings),
     Network("stories15m", "shape of stories15M", stories15m),
     Network("smollm2_135m", "shape of SmolLM2-135M", smollm2_135m),
 )

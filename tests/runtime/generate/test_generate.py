@@ -257,6 +257,12 @@ def test_a_network_that_is_no_decoder_is_refused(decoder, tokens):
     assert refused(lambda: compile_decoder(decoder, cache=8, chunk=9)) == (
         "generate: chunk must be an integer from 1 to the 8 places of the cache, got 9"
     )
+    assert refused(lambda: compile_decoder(decoder, cache=33)) == (
+        "generate: cache must be at most the 32 positions of tiny_decoder, got 33"
+    )
+    assert refused(lambda: compile_decoder(buffered_model(), cache=65)) == (
+        "generate: cache must be at most the 64 positions of buffered, got 65"
+    )
     assert refused(lambda: quantise_decoder(decoder, [])) == (
         "generate: calibration must have at least one token, got none"
     )

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vdla generate`: text as it comes, JSON, what a token takes on a machine."""
+
+import json
+
+import pytest
+
+from vdla.cli import main
+from vdla.commands import BAD_INPUT, OK
+from vdla.networks.decoder import decoder_model, seeded_weights
+from vdla.networks.llama_shape import LlamaShape
+
+SHAPE = LlamaShape(words=1024, width=16, layers=1, heads=2, key_heads=1, hidden=32, positions=16)
+COMMON = ["--prompt", "Return the", "--length", "3", "--chunk", "1", "--cache", "16"]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """The decoder's name and tokens, its size that of a test."""
+    monkeypatch.setattr("vdla.networks.decoder.DOCSTRINGS", SHAPE)
+    monkeypatch.setattr("vdla.networks.decoder.trained_weights", lambda: seeded_weights(SHAPE))
+
+
+def test_text_on_the_cpu_and_in_json(capsys):
+    assert main(["generate", "docstrings", *COMMON]) == OK
+    printed = capsys.readouterr()
+    assert printed.out.startswith("Return the")
+    assert "tokens in" in printed.err
+    assert main(["generate", "docstrings", *COMMON, "--json"]) == OK
+    document = json.loads(capsys.readouterr().out)
+    assert f"Return the{document['text']}\n" == printed.out
+    assert (len(document["tokens"]), document["cycles_a_token"], document["bound_share"]) == (3, None, None)
+
+
+def test_a_machine_shows_its_cycles(capsys, tmp_path):
+    (tmp_path / "text.txt").write_text("Return the value of the argument, or raise an error. " * 8)
+    words = ["--target", "tiny", "--calibration", str(tmp_path / "text.txt")]
+    assert main(["generate", "docstrings", *COMMON, *words]) == OK
+    rows = [line.split("  ")[0].strip() for line in capsys.readouterr().out.splitlines()]
+    assert rows[-4:] == [
+        "cycles",
+        "tokens a second at its clock",
+        "bytes of weights",
+        "share of what its port can move",
+    ]
+
+
+def test_a_float_model_needs_a_text_for_a_machine(capsys, tmp_path):
+    path = tmp_path / "small.onnx"
+    path.write_bytes(decoder_model("small", SHAPE, seeded_weights(SHAPE)).SerializeToString())
+    from vdla.networks.decoder import tokens_path
+
+    with tokens_path() as tokens:
+        words = ["generate", str(path), "--tokens", str(tokens), *COMMON, "--target", "tiny"]
+        assert main(words) == BAD_INPUT
+    rule = "generate: --calibration must name a text for a float model on tiny, got none"
+    assert capsys.readouterr().err.splitlines()[-1] == f"vdla: {rule}"
+
+
+def test_the_decoder_is_written_with_its_tokens(capsys, tmp_path):
+    from vdla.networks.decoder import tokens_path
+
+    assert main(["networks", "docstrings", "-o", str(tmp_path / "a.onnx")]) == OK
+    assert capsys.readouterr().out.splitlines()[1] == f"{tmp_path}/a_tokens.json: its tokens"
+    with tokens_path() as path:
+        assert (tmp_path / "a_tokens.json").read_text() == path.read_text()

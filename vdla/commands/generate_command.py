@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`vdla generate`: text from a decoder, as it comes, and how fast it came."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vdla.commands import OK, CommandError
+from vdla.commands.console import listing, output, progress
+from vdla.commands.device_options import add_device_arguments, device_options
+from vdla.commands.files import write_json
+from vdla.commands.options import add_options
+from vdla.support.text_table import text_table
+
+if TYPE_CHECKING:
+    from vdla.runtime.executor.model import Model
+    from vdla.runtime.executor.token_rates import TokenRates
+    from vdla.runtime.generate.generation import Generation
+    from vdla.runtime.generate.tokens import Tokens
+
+EXAMPLES = """\
+  vdla generate docstrings --prompt "Return the"     the trained decoder, on the CPU
+  vdla generate docstrings --prompt "Return the" --target pynq_z1
+                                             in int8, on the simulator
+  vdla generate docstrings --prompt "Return" --temperature 0.8 --seed 3
+  vdla generate model.onnx --tokens tokenizer.json --prompt "Once upon a time"
+  vdla generate model.onnx --tokens tokenizer.json --prompt "Once" \\
+      --target kv260 --calibration text.txt  a float model, quantised first
+"""
+_COLUMNS = ("figure", "value")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The decoder, the prompt, the choice of tokens, the machine."""
+    add_options(
+        parser,
+        {
+            "model NAME": "a decoder of vdla networks, or MODEL.onnx",
+            "--prompt TEXT": "what the text begins with",
+            "--tokens FILE": "the tokenizer, tokenizer.json (default: that of docstrings)",
+            "--length N = 64": "at most N new tokens (default 64)",
+            "--temperature T = 0": "0 takes the likeliest token (default); higher draws less likely ones",
+            "--top-k N": "draw among the N likeliest tokens",
+            "--seed SEED = 0": "seed of the draws, and of weights (default 0)",
+            "--cache N = 256": "places for tokens, prompt included (default 256)",
+            "--chunk N = 16": "tokens of the prompt at a time (default 16)",
+            "--target TARGET = host": "the CPU, host (default), or a machine, such as pynq_z1",
+            "--calibration FILE": "text with which a float model is quantised for a machine",
+        },
+    )
+    add_device_arguments(parser)
+    add_options(parser, {"--json": "write JSON to FILE, or to standard output in place of text"})
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the text as it comes, then what a token took."""
+    from vdla.runtime.generate.generation import generate
+
+    if arguments.prompt is None:
+        raise CommandError("generate: --prompt must be given, got none")
+    arguments.temperature = _temperature(arguments.temperature)
+    source, tokens = _source(arguments), _tokens(arguments)
+    with _model(arguments, source, tokens) as model:
+        generation = generate(
+            model,
+            arguments.prompt,
+            tokens=tokens,
+            length=arguments.length,
+            temperature=arguments.temperature,
+            top_k=arguments.top_k,
+            seed=arguments.seed,
+        )
+        if arguments.json:
+            text = "".join(generation)
+            write_json(arguments.json, {"text": text, **_document(generation)})
+        else:
+            _show(arguments.prompt, generation)
+    return OK
+
+
+def _temperature(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise CommandError(f"generate: --temperature must be a number from 0, got {text}") from None
+
+
+def _tokens(arguments: argparse.Namespace) -> Tokens:
+    from vdla.networks.decoder import TRAINED, tokens_path
+    from vdla.runtime.generate.tokens import Tokens
+
+    if arguments.tokens is not None:
+        return Tokens(arguments.tokens)
+    if arguments.model != TRAINED:
+        raise CommandError(f"generate: --tokens must name the tokenizer's file of {arguments.model}, got none")
+    with tokens_path() as path:
+        return Tokens(path)
+
+
+def _model(arguments: argparse.Namespace, source: Any, tokens: Tokens) -> Model:  # noqa: ANN401
+    """The decoder, compiled; a float one is quantised for a machine."""
+    from vdla.hardware.config import Config
+    from vdla.runtime.executor.errors import ModelError
+    from vdla.runtime.generate.compile_decoder import compile_decoder, is_quantised
+    from vdla.runtime.network.targets import target_of
+
+    machine = target_of(arguments.target, ModelError)
+    on_machine = isinstance(machine, Config)
+    if not on_machine and arguments.device != "sim":
+        raise CommandError(f"generate: --device must be left out for {arguments.target}, got {arguments.device}")
+    with progress(f"compile {arguments.model}") as show:
+        if on_machine and not is_quantised(source):
+            show("quantising", 0, 2)
+            source = _quantised(arguments, source, tokens)
+        show("compiling", 1, 2)
+        model = compile_decoder(source, machine, cache=arguments.cache, chunk=arguments.chunk)
+    if not on_machine:
+        return model
+    from vdla.runtime.devices import open_device
+    from vdla.runtime.executor.model import Model
+
+    options = device_options("generate", arguments)
+    assert isinstance(machine, Config)
+    return Model(model.artifact, open_device(arguments.device, machine, **options) if options else arguments.device)
+
+
+def _source(arguments: argparse.Namespace) -> Any:  # noqa: ANN401  a path, or a model of ONNX
+    from vdla.networks.registry import DECODERS
+    from vdla.support.suggest import one_of
+
+    if arguments.model in DECODERS:
+        return DECODERS[arguments.model].build(seed=arguments.seed)
+    if not arguments.model.endswith(".onnx"):
+        raise CommandError(f"generate: model must be {one_of(arguments.model, DECODERS, ' or MODEL.onnx')}")
+    return Path(arguments.model)
+
+
+def _quantised(arguments: argparse.Namespace, source: Any, tokens: Tokens) -> Any:  # noqa: ANN401
+    from vdla.compiler.graph.onnx.export import export_model
+    from vdla.networks.decoder import TRAINED, calibration_text
+    from vdla.runtime.generate.quantise_decoder import quantise_decoder
+
+    if arguments.calibration is not None:
+        text = arguments.calibration.read_text("utf-8")
+    elif arguments.model == TRAINED:
+        text = calibration_text()
+    else:
+        rule = f"generate: --calibration must name a text for a float model on {arguments.target}"
+        raise CommandError(f"{rule}, got none")
+    return export_model(quantise_decoder(source, tokens.encode(text)).graph)
+
+
+def _show(prompt: str, generation: Generation) -> None:
+    print(prompt, end="", flush=True)
+    for piece in generation:
+        print(piece, end="", flush=True)
+    print()
+    rates = generation.rates
+    print(
+        f"{rates.steps} tokens in {rates.step_seconds:.2f} s, a prompt of {rates.prompt_tokens} in "
+        f"{rates.prompt_seconds:.2f} s, on this machine",
+        file=sys.stderr,
+    )
+    if rates.cycles_a_token:
+        print()
+        output().print(listing(text_table("the accelerator's part of a token", _COLUMNS, _rows(rates))))
+
+
+def _rows(rates: TokenRates) -> list[tuple[str, str]]:
+    return [
+        ("cycles", f"{rates.cycles_a_token:,.0f}"),
+        ("tokens a second at its clock", f"{rates.accelerator_tokens_a_second:.1f}"),
+        ("bytes of weights", f"{rates.weight_bytes:,}"),
+        ("share of what its port can move", f"{rates.bound_share:.3f}"),
+    ]
+
+
+def _document(generation: Generation) -> dict[str, Any]:
+    rates = generation.rates
+    return {
+        "prompt_tokens": rates.prompt_tokens,
+        "prompt_seconds": rates.prompt_seconds,
+        "tokens": generation.new,
+        "step_seconds": rates.step_seconds,
+        "tokens_a_second": rates.tokens_a_second,
+        "cycles_a_token": rates.cycles_a_token,
+        "accelerator_tokens_a_second": rates.accelerator_tokens_a_second,
+        "weight_bytes": rates.weight_bytes,
+        "bound_share": rates.bound_share,
+    }
