@@ -9,7 +9,7 @@ from typing import Any
 
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition, of_workload
-from vdla.compiler.operators.least_cycles import LeastCycles, least_cycles
+from vdla.compiler.operators.least_cycles import LeastCycles, inputs_used, least_cycles
 from vdla.compiler.operators.workload_bound import MachineBound, bound
 from vdla.compiler.operators.workloads import SELF_TEST, Workload, workloads
 from vdla.compiler.templates import Operator, conv2d_transpose, dense, depthwise_conv2d, pool2d, residual_add
@@ -131,7 +131,7 @@ def _pooling(name: str, *, kind: str, channels: int, size: int, kernel: int, str
         least=lambda config: LeastCycles.of(
             config,
             steps=bound(depthwise, config).macs // (config.batch * config.block_out),
-            read_bytes=0,  # windows that lie apart leave pixels out
+            read_bytes=inputs_used(depthwise) * config.inp_bits // 8,
             written_bytes=channels * depthwise.out_height * depthwise.out_width * config.out_bits // 8,
         ),
     )

@@ -124,10 +124,9 @@ def least_cycles(layer: Workload, config: Config, raw: bool = False) -> LeastCyc
     if not depthwise:
         products = -(-products * layer.in_channels // config.block_in)
     results = layer.batch * layer.out_channels
-    used = [int(taps.any(axis=0).sum()) for taps in (_images(layer, *sizes) for sizes in _sizes(layer))]
     kernel = int(rows.any(axis=0).sum()) * int(cols.any(axis=0).sum())
     weights = layer.out_channels * (1 if depthwise else layer.in_channels) * kernel * config.wgt_bits
-    inputs = layer.batch * layer.in_channels * used[0] * used[1] * config.inp_bits
+    inputs = inputs_used(layer) * config.inp_bits
     scales = 0 if raw else layer.out_channels * _SCALE_BYTES
     written = results * layer.out_height * layer.out_width * (config.acc_bits if raw else config.out_bits)
     return LeastCycles.of(
@@ -137,6 +136,12 @@ def least_cycles(layer: Workload, config: Config, raw: bool = False) -> LeastCyc
         written_bytes=written // 8,
         operands=1 if depthwise else 2,
     )
+
+
+def inputs_used(layer: Workload) -> int:
+    """The elements of the image that a window reads."""
+    rows, cols = (int(_images(layer, *sizes).any(axis=0).sum()) for sizes in _sizes(layer))
+    return layer.batch * layer.in_channels * rows * cols
 
 
 def _sizes(layer: Workload) -> tuple[tuple[int, int], tuple[int, int]]:
