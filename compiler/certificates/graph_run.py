@@ -73,6 +73,9 @@ def _of_integers(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> Sym
     fixed = node.attributes.get("fixed_point")
     if (fixed is not None and fixed.size) or node.attributes.get("half_away"):
         raise CertificateError("its results must be rounded as the machine does, got TensorFlow Lite's rounding")
+    result = graph.tensor(node.outputs[0])
+    if result.lanes:
+        raise CertificateError(f"results must be plain tensors, got {result} for {node.outputs[0]}")
     tensors = []
     for index, name in enumerate(node.inputs):
         kind = graph.tensor(name)

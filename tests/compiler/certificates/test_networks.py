@@ -106,6 +106,15 @@ def test_a_node_without_an_expression_of_integers_is_named() -> None:
     assert str(caught.value) == "Exp y: operator must have an expression of integers, got Exp"
 
 
+def test_a_result_in_blocks_is_not_taken_for_a_plain_one() -> None:
+    """Of 6 channels in blocks of 4, which have gaps."""
+    graph = layers(3, (1, 6, 5, 6), "rescale")
+    (name,) = graph.outputs
+    blocked = replace(graph, types={**graph.types, name: replace(graph.tensor(name), lanes=4)})
+    with pytest.raises(NotProvableError, match="results must be plain tensors, got "):
+        run_graph(blocked, {"x": numbers(np.zeros((1, 6, 5, 6)))})
+
+
 # --- programs that hold ---------------------------------------------------------------------------
 
 
