@@ -31,7 +31,8 @@ def test_a_model_is_written_under_its_name(folder: Path, capsys: Capture) -> Non
 
 def test_the_list_shows_small_variants(capsys: Capture) -> None:
     assert main(["networks", "--small"]) == OK
-    rows = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    networks, decoders = capsys.readouterr().out.split("\n\n")
+    rows = [line.split() for table in (networks, decoders) for line in table.splitlines()[2:]]
     assert [row[0] for row in rows] == list(KNOWN)
     assert ["15,534", "255,744"] in [row[-2:] for row in rows]
 
