@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vdla.runtime.generate.tokens import Tokens
 
 EXAMPLES = """\
-  vdla generate docstrings --prompt "Return the"   the trained decoder, on the CPU
+  vdla generate docstrings --prompt "Return the"   the trained one, on the CPU
   vdla generate docstrings --prompt "Return the" --target pynq_z1
                                              in int8, on the simulator
   vdla generate docstrings --prompt "Return" --temperature 0.8 --seed 3
