@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from importlib.resources import as_file, files
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vdla.networks.digits_images import load_arrays
+from vdla.networks.docstrings_text import held_out_documents
 from vdla.networks.llama_shape import DOCSTRINGS, SMOLLM2_135M, STORIES_15M, LlamaShape
 from vdla.networks.network_builder import Dimension, NetworkBuilder
 from vdla.support.arrays import Array
@@ -25,8 +27,9 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 TRAINED = "docstrings"
-"""The name of the trained decoder, whose tokens and held-out text are here too."""
-_CALIBRATION = 24  # documents of the held-out text
+"""The name of the trained decoder, whose tokens are here too."""
+_HELD_OUT = 40_000  # characters of text to measure with
+_CALIBRATION = 24  # documents of it
 _RESIDUAL = ("output.weight", "down.weight")
 """Weights whose products are added to the residual stream."""
 
@@ -57,17 +60,13 @@ def tokens_path() -> AbstractContextManager[Path]:
 
 
 def calibration_text() -> str:
-    """A part of the text that `docstrings` was not trained on."""
-    return "\n\n".join(_held_out()[:_CALIBRATION])
+    """A part of the documentation strings that `docstrings` was not trained on."""
+    return "\n\n".join(islice(held_out_documents(_HELD_OUT), _CALIBRATION))
 
 
 def held_out_texts() -> list[str]:
     """The other documents that it was not trained on, for its perplexity."""
-    return _held_out()[_CALIBRATION:]
-
-
-def _held_out() -> list[str]:
-    return files("vdla.networks").joinpath("docstrings_held_out.txt").read_text("utf-8").split("\f")
+    return list(islice(held_out_documents(_HELD_OUT), _CALIBRATION, None))
 
 
 def seeded_weights(shape: LlamaShape, seed: int = 0) -> dict[str, Array]:

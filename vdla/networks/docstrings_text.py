@@ -2,7 +2,8 @@
 """The text of `docstrings`: what a Python installation and this project say of themselves.
 
 Documentation strings of the standard library, the pages of the language that `help()` shows, and
-the project's own pages. Equal installations give equal text.
+the project's own pages. Equal installations give equal text. A part of it is held out: it is read
+from the installation as well, and is other text in another version of Python.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import ast
 import inspect
 import sysconfig
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 
 SHORTEST = 40  # characters; shorter strings say little
@@ -23,13 +25,36 @@ _LEFT_OUT = frozenset({"site-packages", "test", "tests", "idle_test", "lib2to3",
 
 def documents(pages: Path) -> list[str]:
     """Every document once, in a fixed order; `pages` is the folder of the project's."""
-    texts = [*_of_the_library(), *_of_the_language(), *(path.read_text("utf-8") for path in _pages(pages))]
-    return list(dict.fromkeys(text.strip() for text in texts if len(text.strip()) >= SHORTEST))
+    return list(_once(chain(_of_python(), (path.read_text("utf-8") for path in _pages(pages)))))
+
+
+def held_out_documents(characters: int) -> Iterator[str]:
+    """Documents of Python that are held out, as many as there is room for, none longer than a tenth
+    of it.
+    """
+    room = characters
+    for text in filter(is_held_out, _once(_of_python())):
+        if len(text) < min(room, characters // 10):
+            room -= len(text)
+            yield text
 
 
 def is_held_out(document: str) -> bool:
     """Whether a document is for the measurement of perplexity, and never trained on."""
     return sha256(document.encode()).digest()[0] % HELD_OUT_SHARE == 0
+
+
+def _once(texts: Iterable[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for text in map(str.strip, texts):
+        if len(text) >= SHORTEST and text not in seen:
+            seen.add(text)
+            yield text
+
+
+def _of_python() -> Iterator[str]:
+    yield from _of_the_library()
+    yield from _of_the_language()
 
 
 def _pages(folder: Path) -> list[Path]:

@@ -28,8 +28,7 @@ from vdla.networks.docstrings_text import documents, is_held_out
 from vdla.networks.llama_shape import DOCSTRINGS, END, LlamaShape
 from vdla.support.atomic import write_bytes
 
-WEIGHTS, TOKENS, HELD_OUT = "docstrings_weights.npz", "docstrings_tokens.json", "docstrings_held_out.txt"
-HELD_OUT_CHARACTERS = 40_000  # of text that is stored
+WEIGHTS, TOKENS = "docstrings_weights.npz", "docstrings_tokens.json"
 BATCH, STEPS, WARMUP = 16, 700, 40
 RATE, DECAY = 4e-3, 0.1
 
@@ -156,23 +155,13 @@ def stored_weights(decoder: Decoder) -> dict[str, Any]:
     return {name: weight.detach().numpy().astype(np.float16) for name, weight in decoder.named_parameters()}
 
 
-def stored_text(texts: Sequence[str]) -> str:
-    """Documents as HELD_OUT_CHARACTERS have room for, none longer than a tenth of it."""
-    chosen, room = [], HELD_OUT_CHARACTERS
-    for text in texts:
-        if len(text) < min(room, HELD_OUT_CHARACTERS // 10):
-            chosen.append(text)
-            room -= len(text)
-    return "\f".join(chosen)
-
-
 def main(words: Sequence[str] | None = None) -> None:
     """Train, print the perplexity, store what was trained on request."""
     parser = argparse.ArgumentParser(description="Train the decoder of documentation strings.")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--pages", type=Path, default=Path("docs"), help="folder of the project's pages")
-    parser.add_argument("--write", action="store_true", help=f"store {WEIGHTS}, {TOKENS} and {HELD_OUT}")
+    parser.add_argument("--write", action="store_true", help=f"store {WEIGHTS} and {TOKENS}")
     arguments = parser.parse_args(words)
     texts = documents(arguments.pages)
     known = [text for text in texts if not is_held_out(text)]
@@ -187,7 +176,6 @@ def main(words: Sequence[str] | None = None) -> None:
         np.savez_compressed(stored, allow_pickle=False, **stored_weights(decoder))
         write_bytes(folder / WEIGHTS, stored.getvalue())
         write_bytes(folder / TOKENS, tokens.to_str().encode())
-        write_bytes(folder / HELD_OUT, stored_text(unknown).encode())
 
 
 if __name__ == "__main__":
