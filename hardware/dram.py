@@ -32,7 +32,7 @@ _PAGE_LIMITS = {
 
 
 @checked_keywords(ConfigError)
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Dram:
     """Latencies and gaps in cycles of the accelerator's clock; outstanding requests in bursts.
 
@@ -80,6 +80,9 @@ class Dram:
                 f"config dram: refresh_interval must be longer than the {self.refresh_cycles} refresh_cycles, "
                 f"got {self.refresh_interval}"
             )
+
+    def __repr__(self) -> str:
+        return f"Dram({', '.join(f'{name}={value}' for name, value in self.to_dict().items())})"
 
     def to_dict(self) -> dict[str, int]:
         """The fields; without those of pages where the model has none."""

@@ -278,8 +278,9 @@ def test_segments_that_are_no_dram_are_excluded(flow: Flow) -> None:
     if flow.board.processor == "zynq7":
         assert excluded == []
         return
-    low = ["HP0_DDR_HIGH"] if flow.board.dram_bytes <= 2 << 30 else []
-    assert excluded == [*low, "HP0_LPS_OCM", "HP0_QSPI"]
+    low = ["DDR_HIGH"] if flow.board.dram_bytes <= 2 << 30 else []
+    ports = [f"HP{port}" for port in range(flow.config.axi_ports)]
+    assert excluded == [f"{port}_{segment}" for port in ports for segment in (*low, "LPS_OCM", "QSPI")]
 
 
 def test_addresses_are_those_that_the_driver_sees(flow: Flow) -> None:

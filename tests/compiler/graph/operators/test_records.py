@@ -46,6 +46,7 @@ PATTERNS = {
     "compiler/graph/quantise/insert.py": {"Add"},
     "compiler/graph/quantise/parts.py": {"Where"},
     "compiler/graph/quantise/plan.py": {"Add"},
+    "runtime/generate/quantise_decoder.py": {"Add"},
 }
 ELEMENTWISE = {
     name
