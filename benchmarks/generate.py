@@ -31,7 +31,7 @@ from vdla.runtime.generate.tokens import Tokens
 from vdla.support.progress import Progress, ReportStep, numbered, silent
 
 USUAL = (TRAINED, "stories15m")
-MACHINES = ("pynq_z1", "kv260")
+MACHINES = ("pynq_z1", "pynq_z1_lm", "kv260", "kv260_lm")
 CACHE, CALIBRATED = 256, 64  # places; tokens with which shapes are calibrated
 
 

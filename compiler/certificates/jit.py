@@ -56,6 +56,8 @@ def helper(function: Function) -> Function:
 
 def routine(function: Function) -> Function:
     """A function called by compiled code only that is not inlined, since it is long."""
+    if PLAIN:
+        return function
     options = {**_HELPER, "no_cpython_wrapper": True}
     result: Function = njit(**options)(function)
     return result
@@ -64,5 +66,5 @@ def routine(function: Function) -> Function:
 def routine_of(entry: Function) -> Function:
     """The function of an entry point for compiled callers."""
     compiled: Any = entry
-    result: Function = routine(compiled.py_func)
+    result: Function = routine(compiled.__wrapped__ if PLAIN else compiled.py_func)
     return result

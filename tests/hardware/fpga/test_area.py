@@ -80,6 +80,7 @@ def test_every_preset_names_a_known_part():
         "ultra96": "zu3eg",
         "zcu104": "zu7ev",
         "kv260": "zu5ev",
+        "kv260_lm": "zu5ev",
     }
 
 

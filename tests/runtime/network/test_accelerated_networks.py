@@ -24,6 +24,7 @@ ON_MACHINE = [name for name in NETWORKS if name != "lstm_language_model"]
 SPLIT = ["resnet18", "mobilenet_v2", "vit_small", "digits"]
 OTHERS = [name for name in ON_MACHINE if name not in SPLIT]
 PRODUCTS = {
+    "autoencoder": {"vdla.QDense"},
     "dcgan_generator": {"vdla.QConvTranspose"},
     "vit_small": {"vdla.QConv", "vdla.QDense", "vdla.QMatMul"},
     "yolo_v8n": {"vdla.QConv", "vdla.QConvTranspose"},
