@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from importlib.resources import as_file, files
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 TRAINED = "docstrings"
 """The name of the trained decoder, whose tokens are here too."""
 _HELD_OUT = 40_000  # characters of text to measure with
-_CALIBRATION = 24  # documents of it
 _RESIDUAL = ("output.weight", "down.weight")
 """Weights whose products are added to the residual stream."""
 
@@ -60,13 +58,13 @@ def tokens_path() -> AbstractContextManager[Path]:
 
 
 def calibration_text() -> str:
-    """A part of the documentation strings that `docstrings` was not trained on."""
-    return "\n\n".join(islice(held_out_documents(_HELD_OUT), _CALIBRATION))
+    """Text of the kind that `docstrings` was trained on, the same in every installation."""
+    return files("vdla.networks").joinpath("docstrings_calibration.txt").read_text("utf-8")
 
 
 def held_out_texts() -> list[str]:
-    """The other documents that it was not trained on, for its perplexity."""
-    return list(islice(held_out_documents(_HELD_OUT), _CALIBRATION, None))
+    """Documentation strings of this installation that it was not trained on, for its perplexity."""
+    return list(held_out_documents(_HELD_OUT))
 
 
 def seeded_weights(shape: LlamaShape, seed: int = 0) -> dict[str, Array]:
