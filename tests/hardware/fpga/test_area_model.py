@@ -13,6 +13,7 @@ SYNTHESISED = {  # LUTs, DSP slices, block RAMs, UltraRAMs; batch4 has no part i
     "pynq_z1": (30_232, 212, 117, 0),
     "pynq_z1_512": (31_204, 212, 117, 0),
     "pynq_z1_512x2": (32_193, 212, 114.5, 0),
+    "pynq_z1_lm": (31_109, 212, 114, 0),
     "ultra96": (34_270, 212, 114, 0),
     "zcu104": (77_457, 676, 261, 52),
     "kv260": (76_635, 676, 133, 52),
