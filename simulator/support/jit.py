@@ -38,6 +38,7 @@ _SOURCES = (
     "simulator/function/lanes.py",
     "simulator/support/jit.py",
     "simulator/timing/vector_stalls.py",
+    "simulator/timing/bursts.py",
     "simulator/timing/cycle_counts.py",
     "simulator/timing/event_loop.py",
     "simulator/timing/layout.py",

@@ -10,6 +10,7 @@ rules and the symbols D S F C N E and R L.
 from __future__ import annotations
 
 from vdla.simulator.support.jit import Int, entry_point, helper, inline_helper
+from vdla.simulator.timing.bursts import advance, burst_beats, write_bursts
 from vdla.simulator.timing.cycle_counts import account, after, count_fetch
 from vdla.simulator.timing.layout import (
     ACTIVE,
@@ -35,7 +36,6 @@ from vdla.simulator.timing.layout import (
     NEXT_E,
     NEXT_S,
     P_BEAT,
-    P_BURST,
     P_BUS,
     P_COMMAND_DELAY,
     P_DISPATCH_DELAY,
@@ -45,26 +45,17 @@ from vdla.simulator.timing.layout import (
     P_LOAD_SETUP,
     P_LOAD_TAIL,
     P_MERGE_DELAY,
-    P_PAGE,
-    P_PORT_DELAY,
     P_PORTS,
     P_READ_DELAY,
     P_READ_LATENCY,
     P_READS,
-    P_STORE_SETUP,
-    P_STORE_TAIL,
     P_STREAM,
     P_WORD,
-    P_WRITE_LATENCY,
-    P_WRITES,
     PADS,
     PENDING,
     POP_NEXT,
     POP_PREV,
     PORT_LAST,
-    POSTED_AT,
-    POSTED_BEAT,
-    POSTED_BEATS,
     PREV,
     R_COUNT,
     R_GRANT,
@@ -74,7 +65,6 @@ from vdla.simulator.timing.layout import (
     ROOM_NEXT,
     ROOM_PREV,
     RUN,
-    STORE,
     T_A,
     T_C,
     T_COVER,
@@ -87,12 +77,6 @@ from vdla.simulator.timing.layout import (
     TIMEOUT,
     UNIT,
     UNKNOWN,
-    W_COUNT,
-    W_LAST,
-    Y_RUNS,
-    Y_STRIDE,
-    Z_RUNS,
-    Z_STRIDE,
 )
 from vdla.simulator.timing.pages import read_wait
 from vdla.simulator.timing.wait_table import KIND_CORE, KIND_READ, KIND_WRITE, NONE
@@ -154,7 +138,7 @@ def _start(
     if kind == KIND_READ:
         state[PENDING + unit] = k
     elif kind == KIND_WRITE:
-        _write(table, times, state, requests, ring, posted, counts, params, k)
+        write_bursts(table, times, state, requests, ring, posted, counts, params, k)
     elif kind == KIND_CORE:
         times[k, T_F] = at + table[k, CYCLES]
         times[k, T_C] = times[k, T_F] + table[k, TAIL]
@@ -215,68 +199,6 @@ def _end(table: Ints, times: Ints, state: Ints, unit: Int) -> bool:
     return True
 
 
-@inline_helper
-def _burst(remaining: Int, address: Int, params: Ints) -> Int:
-    return min(remaining, min(params[P_BURST], params[P_PAGE] - address % params[P_PAGE]))
-
-
-@inline_helper
-def _advance(table: Ints, request: Ints, k: Int, beats: Int) -> bool:
-    """Advance the burst iterator by `beats`; False at the end of the last run."""
-    request[3] -= beats
-    request[4] += beats
-    if request[3] > 0:
-        return True
-    request[2] += 1
-    if request[2] == table[k, Y_RUNS]:
-        request[2] = 0
-        request[1] += 1
-    request[3] = table[k, RUN]
-    request[4] = table[k, BASE] + request[1] * table[k, Z_STRIDE] + request[2] * table[k, Y_STRIDE]
-    return bool(request[1] < table[k, Z_RUNS])
-
-
-@helper
-def _write(
-    table: Ints,
-    times: Ints,
-    state: Ints,
-    requests: Ints,
-    ring: Ints,
-    posted: Ints,
-    counts: Ints,
-    params: Ints,
-    k: Int,
-) -> None:
-    """Issue all bursts of a STORE: no other unit writes, so its start determines them."""
-    request = requests[STORE]
-    request[1] = request[2] = 0
-    request[3] = table[k, RUN]
-    request[4] = table[k, BASE]
-    ready = times[k, T_S] + params[P_STORE_SETUP]
-    beats = 0
-    more = True
-    while more:
-        n = _burst(request[3], request[4], params)
-        slot = state[W_COUNT] % params[P_WRITES]
-        at = max(ready, ring[slot] + 1)
-        if state[W_COUNT] > 0:
-            at = max(at, state[W_LAST] + params[P_BEAT] + params[P_GAP])
-        if params[P_BUS] > 0:
-            write = posted[state[W_COUNT]]
-            write[POSTED_AT], write[POSTED_BEAT], write[POSTED_BEATS] = at, request[4], n
-        state[W_LAST] = at + (n * params[P_PORTS] - 1) * params[P_BEAT]
-        ring[slot] = state[W_LAST] + params[P_WRITE_LATENCY] + params[P_PORT_DELAY]
-        state[W_COUNT] += 1
-        ready = state[W_LAST] + 1
-        beats += n
-        more = _advance(table, request, k, n)
-    times[k, T_F] = state[W_LAST] + 1
-    times[k, T_C] = state[W_LAST] + params[P_WRITE_LATENCY] + params[P_STORE_TAIL]
-    counts[k, BUSY] += params[P_STORE_SETUP] + beats
-    counts[k, BANDWIDTH] += times[k, T_F] - times[k, T_S] - params[P_STORE_SETUP] - beats
-
-
 @helper
 def _settle(
     table: Ints,
@@ -311,7 +233,7 @@ def _fetch_request(table: Ints, times: Ints, state: Ints, params: Ints) -> tuple
     remaining = len(table) * params[P_WORD] - beats
     if remaining == 0:
         return FAR, 0
-    n = _burst(remaining, params[P_STREAM] + beats, params)
+    n = burst_beats(remaining, params[P_STREAM] + beats, params)
     needed = (beats + n - params[P_FETCH_BUFFER] + params[P_WORD] - 1) // params[P_WORD]
     if needed <= 0:
         return state[F_GRANT] + 1, n
@@ -412,7 +334,7 @@ def _grant_read(
         wait = read_wait(memory, posted, state, params, g, requests[unit, 4], n)
     _grant(state, ring, counts[k], params, unit, g, n, wait)
     requests[unit, 0] = g + 1
-    if _advance(table, requests[unit], k, n):
+    if advance(table, requests[unit], k, n):
         return False
     state[ACTIVE + unit] = NONE
     times[k, T_F] = g + 1
@@ -469,7 +391,7 @@ def _run(
             settled = False
         else:
             unit = COMPUTE if compute_at <= g else LOAD
-            n = _burst(requests[unit, 3], requests[unit, 4], params)
+            n = burst_beats(requests[unit, 3], requests[unit, 4], params)
             settled = not _grant_read(
                 table, times, state, requests, read_ring, posted, memory, counts, params, unit, g, n
             )

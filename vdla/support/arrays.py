@@ -14,6 +14,13 @@ Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 
 
+def occurrences(numbers: Array, least: int = 0, weights: Array | None = None) -> Array:
+    """How often each number from 0 on occurs, or the sum of its weights, for at least `least`
+    numbers. `np.bincount` takes indices only, which have 32 bits on WebAssembly.
+    """
+    return np.bincount(numbers.astype(np.intp, copy=False), weights, least)
+
+
 def cast_hint(name: str, array: Array, dtype: Any) -> str:  # noqa: ANN401  what names a type
     """` (x.astype("float32") converts it)` where that keeps the kind of numbers, else empty."""
     wanted = np.dtype(dtype)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from vdla.hardware.isa import Partition, Places, Unit, Where, numbered, partition
 from vdla.hardware.isa.index_set import end
+from vdla.support.arrays import occurrences
 
 Ints = NDArray[np.int64]
 
@@ -184,7 +185,7 @@ class _History:
     def _scan(self, op: Ints, part: Ints, first: Ints, writes: Bools, last: Ints, changed: Bools, edges: Ints) -> None:
         """Touches sorted by part, each part's in program order; `first` is that of each part."""
         unit = self.units[op]
-        counts = np.bincount((2 * unit + writes).astype(np.intp, copy=False), minlength=2 * len(Unit)).tolist()
+        counts = occurrences(2 * unit + writes, 2 * len(Unit)).tolist()
         for wrote in (False, True):
             for other in _UNITS:
                 before = last[int(wrote), other]

@@ -25,6 +25,7 @@ from vdla.compiler.codegen.vdla.schedule_steps import NO_STEP, Part, Steps, step
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Unit
+from vdla.support.arrays import occurrences
 
 NEVER = 1 << 60
 """The time of what is not known yet."""
@@ -173,9 +174,7 @@ class _Scheduler:
         for load, store in steps.stores.tolist():
             self.sources[load].append(store)
         self.tiles = [[tile for tile in row if tile != NO_TILE] for row in steps.tiles.tolist()]
-        self.wait_counts = _list(
-            np.bincount(steps.waits[:, 0].astype(np.intp, copy=False), minlength=count)
-        )  # to wait for
+        self.wait_counts = _list(occurrences(steps.waits[:, 0], count))  # to wait for
         order = np.argsort(steps.waits[:, 1], kind="stable")
         self.followers = _list(steps.waits[order, 0])
         self.first_follower = _list(np.searchsorted(steps.waits[order, 1], np.arange(count + 1)))
@@ -187,8 +186,7 @@ class _Scheduler:
             self.partners.setdefault(one, []).append(other)
             self.partners.setdefault(other, []).append(one)
         self.owner = _list(_owners(steps))
-        tiles = steps.tiles[steps.tiles != NO_TILE].astype(np.intp, copy=False)
-        self.uses = _list(np.bincount(tiles, minlength=len(self.entries)))  # to come
+        self.uses = _list(occurrences(steps.tiles[steps.tiles != NO_TILE], len(self.entries)))  # to come
         self.end = [0] * len(self.entries)  # of the uses of a tile so far
         self.address = [_UNPLACED] * len(self.entries)
 
@@ -359,9 +357,8 @@ def _owners(steps: Steps) -> Ints:
 
 def _moves_more(steps: Steps, parts: int) -> list[bool]:
     """Whether the loads of each part take longer than its computation."""
-    part = steps.part.astype(np.intp, copy=False)
     loads, computes = (
-        np.bincount(part, np.where(steps.unit == unit, steps.busy, 0), parts) for unit in (_LOAD, _COMPUTE)
+        occurrences(steps.part, parts, np.where(steps.unit == unit, steps.busy, 0)) for unit in (_LOAD, _COMPUTE)
     )
     result: list[bool] = (loads > computes).tolist()
     return result

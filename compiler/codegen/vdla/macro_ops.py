@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.uops import UopKernel
 from vdla.hardware.isa import Load, Store
+from vdla.support.arrays import occurrences
 
 Ints = NDArray[np.int64]
 
@@ -127,7 +128,7 @@ _NO_ROWS = np.zeros(0, np.int64)
 
 def rows_of_forms(form: Ints, count: int) -> list[Ints]:
     """The rows of each of `count` forms, in order."""
-    ends = np.cumsum(np.bincount(form.astype(np.intp, copy=False), minlength=count))
+    ends = np.cumsum(occurrences(form, count))
     return np.split(np.argsort(form, kind="stable"), ends[:-1])
 
 

@@ -17,6 +17,7 @@ from vdla.compiler.codegen.vdla.macro_op import field_unit
 from vdla.compiler.codegen.vdla.macro_ops import FormTable, TiledOps
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Load
+from vdla.support.arrays import occurrences
 
 Ints = NDArray[np.int64]
 
@@ -54,7 +55,7 @@ def _runs(config: Config, ops: TiledOps) -> Iterator[list[int]]:
     most = MOST_BYTES // config.wgt_entry_bytes
     beats = config.wgt_entry_bytes // config.axi_bytes
     rows = np.flatnonzero([_loads_weights(form.instruction) for form in np.array(ops.ops.forms, object)[ops.ops.form]])
-    fills = np.bincount(ops.tile[rows, 0].astype(np.intp, copy=False), minlength=len(ops.entries))
+    fills = occurrences(ops.tile[rows, 0], len(ops.entries))
     run, size, ending = list[int](), 0, (None, -1)
     for row in rows.tolist():
         form, tile = ops.ops.forms[ops.ops.form[row]], ops.tile[row, 0]

@@ -20,6 +20,7 @@ from vdla.hardware import isa, timing
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Extended, Footprints, Gemm, Load, Store, Unit, Vector, Where
 from vdla.hardware.isa.index_set import end, shift
+from vdla.support.arrays import occurrences
 
 Ints = NDArray[np.int64]
 NO_STEP = -1
@@ -136,7 +137,7 @@ def _tiles_of_groups(ops: TiledOps, loads: NDArray[np.bool_]) -> Ints:
     have the same.
     """
     firsts, lasts = ops.starts[:-1], ops.starts[1:] - 1
-    most = int(np.bincount(ops.group[loads].astype(np.intp, copy=False)).max(initial=0))
+    most = int(occurrences(ops.group[loads]).max(initial=0))
     return np.concatenate([ops.tile[np.minimum(firsts + at, lasts)] for at in range(most + 1)], axis=1)
 
 
