@@ -11,6 +11,7 @@ The kind of target decides which code generator runs; no name is both a preset a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -23,10 +24,7 @@ from vdla.support.errors import Error
 from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
-
     from vdla.compiler import ir
-    from vdla.compiler.graph import Graph
     from vdla.compiler.operators.vdla import Operator
     from vdla.compiler.schedule import Schedule
     from vdla.compiler.target import GridLimits, Target
@@ -35,11 +33,18 @@ if TYPE_CHECKING:
     from vdla.runtime.executor.model import Model
     from vdla.runtime.grid.device_kernel import DeviceKernel
     from vdla.runtime.native import Kernel
+    from vdla.runtime.network.import_network import ModelSource
     from vdla.runtime.tune.best import TunedSchedules
 
 
 _GRIDS = {"opencl": "an OpenCL device", "cuda": "a CUDA device"}
 """Devices with a grid of threads."""
+_NETWORKS = {
+    "onnx": "ModelProto",
+    "vdla.compiler.graph": "Graph",
+    "vdla.runtime.network.quantised_network": "QuantisedNetwork",
+}
+"""The classes of networks by module, which is loaded where there is an instance."""
 
 
 class CompileError(Error, ValueError):
@@ -60,7 +65,7 @@ def compile(
     what: Schedule | ir.Function, target: Target, *, contract: bool | None = None, cached: bool | None = None
 ) -> Kernel: ...
 @overload
-def compile(what: str | Path | bytes | ModelProto | Graph, target: Config | Target | str, **network: Any) -> Model: ...  # noqa: ANN401
+def compile(what: ModelSource, target: Config | Target | str, **network: Any) -> Model: ...  # noqa: ANN401
 @overload
 def compile(
     what: Schedule | ir.Function | Operator,
@@ -73,7 +78,7 @@ def compile(
     tuned: TunedSchedules | str | Path | None = None,
 ) -> Any: ...  # noqa: ANN401  the name decides
 def compile(
-    what: Schedule | ir.Function | Operator | str | Path | bytes | ModelProto | Graph,
+    what: Schedule | ir.Function | Operator | ModelSource,
     target: Config | Target | str,
     *,
     weights: Sequence[str] | None = None,
@@ -95,10 +100,11 @@ def compile(
     `what` is a Schedule, a function, or the result of a template, whose configuration must be the
     target. A function is compiled as given: unscheduled, it is slow on a CPU.
 
-    The file of an ONNX model, its content, or a model in memory becomes a `Model`, for a machine
-    with a CPU beside it, for a CPU alone, or for "opencl", a GPU with the CPU of this machine. Its
-    options are `cpu`, `gpu`, `extents`, `calibration`, `method`, `keep_float`, `place`, `observe`
-    and `progress`, as `compile_network` describes them: `gpu="opencl"` adds a GPU to a machine.
+    The file of an ONNX model, its content, a model in memory, or what `vdla.quantise` returned
+    becomes a `Model`, for a machine with a CPU beside it, for a CPU alone, or for "opencl", a GPU
+    with the CPU of this machine. Its options are `cpu`, `gpu`, `extents`, `calibration`, `method`,
+    `keep_float`, `place`, `observe` and `progress`, as `compile_network` describes them:
+    `gpu="opencl"` adds a GPU to a machine.
 
     For programs: `weights` names the inputs that are constant between runs; `layouts` names the
     dimensions of tensors. For kernels: `contract=False` forbids fused multiply-adds;
@@ -122,7 +128,7 @@ def compile(
         return _device_kernel(what, target, tuned)
     if _is_model(what):
         _chosen({}, {"weights": weights, "layouts": layouts, "contract": contract, "cached": cached}, "model")
-        return _model(cast("Graph", what), target, tuned, threads, network)
+        return _model(cast("ModelSource", what), target, tuned, threads, network)
     _refuse_threads(threads, "for all but models")
     if network:
         option, value = next(iter(network.items()))
@@ -136,7 +142,7 @@ def compile(
 
 
 def _model(
-    graph: Graph,
+    source: ModelSource,
     target: Config | Target | str,
     tuned: TunedSchedules | str | Path | None,
     threads: int | None,
@@ -148,14 +154,14 @@ def _model(
         _check_options(options)
     if tuned is None:
         _refuse_threads(threads, "without tuned")
-        return kept_or_compiled(graph, target, **options)
+        return kept_or_compiled(source, target, **options)
     from vdla.runtime.network.compile_network import compile_network
     from vdla.runtime.tune.best import TunedSchedules
 
     schedules = TunedSchedules.of(tuned)
     points = partial(schedules.kernel_point, threads=1 if threads is None else threads)
     with _tuned(schedules):
-        return compile_network(graph, target, kernel_points=points, **options)
+        return compile_network(source, target, kernel_points=points, **options)
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
@@ -198,7 +204,8 @@ def _is_model(what: object) -> bool:
     """Whether `what` is a network rather than an operator."""
     if isinstance(what, str | Path | bytes):
         return True
-    return type(what).__name__ in ("ModelProto", "Graph")
+    loaded = {module: sys.modules[module] for module in _NETWORKS if module in sys.modules}
+    return isinstance(what, tuple(getattr(module, _NETWORKS[name]) for name, module in loaded.items()))
 
 
 def _chosen(choices: Mapping[str, Any], foreign: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -230,8 +230,8 @@ ROOMS: dict[str, str] = {
     ),
     "runtime": (
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla compiler.schedule "
-        "compiler.operators.vdla compiler.operators.gpu compiler.graph runtime.native runtime.grid "
-        "runtime.executor runtime.network runtime.tune"
+        "compiler.operators.vdla compiler.operators.gpu runtime.native runtime.grid runtime.executor "
+        "runtime.network runtime.tune"
     ),
     "verification.hostile": (
         "support hardware.program compiler.graph compiler.graph.onnx compiler.graph.tflite runtime.native "

@@ -16,7 +16,8 @@ from vdla.runtime.generate.compile_decoder import input_shapes, interface_of, lo
 from vdla.runtime.generate.errors import GenerateError
 from vdla.runtime.generate.generation import DecoderRun
 from vdla.runtime.generate.interface import LOGITS
-from vdla.runtime.network.quantise import QuantisedNetwork, quantise
+from vdla.runtime.network.quantise import quantise
+from vdla.runtime.network.quantised_network import QuantisedNetwork
 
 if TYPE_CHECKING:
     import onnx

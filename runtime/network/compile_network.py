@@ -69,9 +69,8 @@ from vdla.support.rare_collections import rare_collections
 from vdla.support.version import VERSION
 
 if TYPE_CHECKING:
-    import onnx
-
     from vdla.runtime.network.batches import Calibration
+    from vdla.runtime.network.import_network import ModelSource
 
 _ALL_ON_GPU = tuple(GRID_DEVICES)
 """Targets that are a GPU with the CPU of this machine beside it."""
@@ -79,7 +78,7 @@ _HOST = "host"
 
 
 def compile_network(
-    source: onnx.ModelProto | Graph | bytes | str | Path,
+    source: ModelSource,
     target: Config | Target | str = "host",
     *,
     cpu: Target | str | None = None,
@@ -95,8 +94,9 @@ def compile_network(
     certify: bool | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> Model:
-    """A model of ONNX or TensorFlow Lite, compiled for a machine and the CPU beside it, for a CPU
-    alone, or with a GPU.
+    """A model compiled for a machine and the CPU beside it, for a CPU alone, or with a GPU.
+
+    `source` is one of ONNX or TensorFlow Lite, or what `quantise` returned.
 
     `target` is a configuration or a preset, or a CPU; `cpu` is what runs the operators that the
     machine does not: a target, its name, or "board" for the CPU beside a preset on its board; by
@@ -185,7 +185,7 @@ def specialiser_of(recipe: Recipe, name: str, kernel_points: KernelPoints | None
 
 
 def kernel_graphs(
-    source: onnx.ModelProto | Graph | bytes | str | Path,
+    source: ModelSource,
     cpu: Target | str = "host",
     extents: Extents | None = None,
     shapes: Shapes | None = None,

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model as a graph, by what it is: ONNX or TensorFlow Lite, a file, its content, or in memory."""
+"""A model as a graph, by what it is: ONNX or TensorFlow Lite, a file, its content, or in memory; a
+graph; a quantised network.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +11,19 @@ from typing import TYPE_CHECKING
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.onnx import import_model, specialise
 from vdla.compiler.graph.tflite import import_tflite
+from vdla.runtime.network.quantised_network import QuantisedNetwork
 from vdla.runtime.network.targets import ShapeSet
 from vdla.support.file_kind import TFLITE_MODEL, file_kind
 
 if TYPE_CHECKING:
     import onnx
 
+    ModelSource = onnx.ModelProto | Graph | QuantisedNetwork | bytes | str | Path
+
 _FIRST_BYTES = 16
 
 
-def import_network(source: onnx.ModelProto | Graph | bytes | str | Path, given: ShapeSet | None = None) -> Graph:
+def import_network(source: ModelSource, given: ShapeSet | None = None) -> Graph:
     """The graph of a model, for the shapes of inputs that are given.
 
     Raises:
@@ -28,6 +33,8 @@ def import_network(source: onnx.ModelProto | Graph | bytes | str | Path, given: 
     extents, shapes = (given.extents, given.shapes) if given is not None else ({}, {})
     if isinstance(source, bytes | str | Path) and _is_tflite(source):
         source = import_tflite(source)
+    if isinstance(source, QuantisedNetwork):
+        source = source.graph
     if isinstance(source, Graph):
         return specialise(source, extents, shapes) if extents or shapes else source
     return import_model(source, extents=extents, shapes=shapes)

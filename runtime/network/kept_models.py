@@ -31,11 +31,7 @@ from vdla.support.cache import CacheError, trim, user_cache
 from vdla.support.toolkit_digest import toolkit_digest
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
-
-    from vdla.compiler.graph import Graph
-
-    Source = ModelProto | Graph | bytes | str | Path
+    from vdla.runtime.network.import_network import ModelSource
 
 KEYED = ("certify", "cpu", "extents", "shapes", "place", "progress")
 """Options with which models are kept."""
@@ -47,7 +43,7 @@ _LOCATION = b"location"  # in each model whose constants are in other files
 _ZIP = b"PK"  # a program of PyTorch
 
 
-def kept_or_compiled(source: Source, target: Config | Target | str, **options: Any) -> Model:  # noqa: ANN401
+def kept_or_compiled(source: ModelSource, target: Config | Target | str, **options: Any) -> Model:  # noqa: ANN401
     """The model of `compile_network` with these arguments: compiled, unless it is kept.
 
     A model is kept if nothing warned of it. With 0 in the environment variable VDLA_MODEL_CACHE,
@@ -71,13 +67,13 @@ def kept_or_compiled(source: Source, target: Config | Target | str, **options: A
     return model
 
 
-def _compiled(source: Source, target: Config | Target | str, options: Mapping[str, Any]) -> Model:
+def _compiled(source: ModelSource, target: Config | Target | str, options: Mapping[str, Any]) -> Model:
     from vdla.runtime.network.compile_network import compile_network
 
     return compile_network(source, target, **options)
 
 
-def _expressions(key: str, source: Source, target: Config | Target | str, options: Mapping[str, Any]) -> bytes:
+def _expressions(key: str, source: ModelSource, target: Config | Target | str, options: Mapping[str, Any]) -> bytes:
     """What the programs of a kept model must compute, which a compilation says.
 
     ModelError: its file is another one now.
@@ -93,7 +89,7 @@ def _expressions(key: str, source: Source, target: Config | Target | str, option
 # --- what a model depends on ----------------------------------------------------------------------
 
 
-def _key(source: Source, target: Config | Target | str, options: Mapping[str, Any]) -> str | None:
+def _key(source: ModelSource, target: Config | Target | str, options: Mapping[str, Any]) -> str | None:
     """A hash of all that a compilation depends on; None if that is more than can be told.
 
     That is so with constants in other files, a GPU, extensions, data of calibration, an observer or
@@ -117,7 +113,7 @@ def _key(source: Source, target: Config | Target | str, options: Mapping[str, An
     return hashlib.sha256(text.encode() + b"\0" + content).hexdigest()
 
 
-def _content(source: Source) -> bytes | None:
+def _content(source: ModelSource) -> bytes | None:
     """The bytes of a model that is complete in them."""
     if isinstance(source, str | Path):
         try:

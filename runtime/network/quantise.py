@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdla.compiler.graph import Array, Graph
+from vdla.compiler.graph import Array
 from vdla.compiler.graph.passes import run_passes
 from vdla.compiler.graph.quantise import (
     METHODS,
     QuantisationPlan,
-    QuantisedParameters,
     QuantiseError,
     QuantiseWarning,
     WeightParameters,
@@ -37,59 +34,20 @@ from vdla.runtime.network.evaluator import Evaluator
 from vdla.runtime.network.import_network import import_network
 from vdla.runtime.network.method_choice import AUTO, CANDIDATES, MARGIN_DB, Outputs, gain_db
 from vdla.runtime.network.part_reports import channels_lost_to_scales
-from vdla.runtime.network.quantisation_report import QuantisationReport, make_report
+from vdla.runtime.network.quantised_network import QuantisedNetwork
 from vdla.runtime.network.targets import Shapes, shape_sets
-from vdla.support.atomic import write_bytes
 from vdla.support.integers import is_int
 from vdla.support.suggest import did_you_mean
 
-
-@dataclass(frozen=True, eq=False)
-class QuantisedNetwork:
-    """`graph` has QuantizeLinear and DequantizeLinear around its layers.
-
-    `float_graph` is the network before, with batch normalisation folded; `samples` are the first
-    batches of the calibration data; `method` found the ranges of values.
-    """
-
-    graph: Graph
-    float_graph: Graph
-    plan: QuantisationPlan
-    parameters: QuantisedParameters
-    samples: tuple[Batch, ...]
-    method: str
-
-    @property
-    def layers(self) -> tuple[str, ...]:
-        """The names of the quantised layers."""
-        return tuple(layer.name for layer in self.plan.layers)
-
-    def save(self, path: str | Path) -> None:
-        """Writes the QDQ network as an ONNX model."""
-        from vdla.compiler.graph.onnx.export import export_model
-
-        write_bytes(Path(path), export_model(self.graph).SerializeToString())
-
-    def report(self, *, sensitivity: bool = True, batches: int = 1) -> QuantisationReport:
-        """What quantisation does to each layer, on the first batches of the calibration data.
-
-        With `sensitivity`, the network runs once more for each layer, with only that layer
-        quantised.
-        """
-        return make_report(self.float_graph, self.plan, self.parameters, self.samples[:batches], sensitivity)
-
-
 if TYPE_CHECKING:
-    import onnx
-
-    Model = onnx.ModelProto | Graph | bytes | str | Path
+    from vdla.runtime.network.import_network import ModelSource
 
 _KEPT_BYTES = 1 << 26  # of calibration data, for reports
 _COMPARED = 8  # batches on which methods are compared
 
 
 def quantise(
-    model: Model,
+    model: ModelSource,
     *,
     calibration: Calibration,
     method: str = AUTO,

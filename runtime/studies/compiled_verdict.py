@@ -22,12 +22,9 @@ from vdla.runtime.studies.study import Study, studied_machine
 from vdla.support.html_repr import shown_by
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    import onnx
-
     from vdla.compiler.graph import Graph
     from vdla.runtime.executor.artifact import Artifact
+    from vdla.runtime.network.import_network import ModelSource
 
 Arrays = Mapping[str, NDArray[Any]]
 Progress = Callable[[str, int, int], None]
@@ -133,7 +130,7 @@ class CompiledVerdict(Study):
 
 def evaluate_network(
     source: Source,
-    model: onnx.ModelProto | Graph | bytes | str | Path,
+    model: ModelSource,
     config: Config | str,
     *,
     beside: Sequence[Source] = (),
@@ -177,9 +174,7 @@ def evaluate_network(
     )
 
 
-def _quantised(
-    model: onnx.ModelProto | Graph | bytes | str | Path, calibration: Sequence[Arrays | NDArray[Any]] | None
-) -> Graph:
+def _quantised(model: ModelSource, calibration: Sequence[Arrays | NDArray[Any]] | None) -> Graph:
     """The graph in integers; a float one is quantised."""
     from vdla.runtime.network.import_network import import_network
     from vdla.runtime.network.quantise import quantise

@@ -32,6 +32,8 @@ from vdla.support.toolkit_digest import toolkit_digest
 if TYPE_CHECKING:
     import onnx
 
+    from vdla.runtime.network.import_network import ModelSource
+
 
 @dataclass(frozen=True, slots=True)
 class LayerRecord:
@@ -51,7 +53,7 @@ _WEIGHT_OF = {"QLinearConv": 3, "QLinearMatMul": 3}  # the input that has the we
 _NetworkLayer = tuple[str, str, dict[str, Any]]  # name in tables, definition, its options
 
 
-def records_of(model: onnx.ModelProto | bytes | str | Path) -> list[LayerRecord]:
+def records_of(model: ModelSource) -> list[LayerRecord]:
     """The layers of a model, by kernel and channels; OnnxError, UnsupportedError if it is not a
     valid model.
     """
@@ -121,7 +123,7 @@ def _product(node: Node, x: tuple[int, ...], w: tuple[int, ...], y: Sequence[int
 _DEFINITIONS = ("convolution", "depthwise_convolution", "transposed_convolution", "dense", "batched_product")
 
 
-def layers_of(model: onnx.ModelProto | bytes | str | Path) -> list[EvaluatedLayer]:
+def layers_of(model: ModelSource) -> list[EvaluatedLayer]:
     """The convolutions and products of a model, each distinct one once, in the machine's types.
 
     Raises:

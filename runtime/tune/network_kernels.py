@@ -28,11 +28,11 @@ from vdla.runtime.tune.workers import TIMEOUT_S
 from vdla.support.integers import is_int
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from vdla.runtime.network.import_network import ModelSource
 
 
 def network_kernels(
-    source: ModelProto | Graph | bytes | str | Path,
+    source: ModelSource,
     cpu: Target | str = "host",
     extents: Mapping[str, int] | None = None,
     threads: int = 1,
@@ -86,7 +86,7 @@ def _kernel(name: str, same: list[Graph], target: Target, threads: int) -> Netwo
 
 
 def tune_kernels(
-    source: ModelProto | Graph | bytes | str | Path,
+    source: ModelSource,
     log: str | Path,
     *,
     cpu: Target | str = "host",

@@ -12,7 +12,8 @@ import pytest
 from onnx import numpy_helper
 
 import vdla
-from vdla.runtime.network.quantise import QuantisedNetwork, quantise
+from vdla.runtime.network.quantise import quantise
+from vdla.runtime.network.quantised_network import QuantisedNetwork
 
 HEAD = """
 <ir_version: 8, opset_import: ["" : 17]>

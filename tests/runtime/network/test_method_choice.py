@@ -13,7 +13,8 @@ from vdla.networks.digits_images import training_digits
 from vdla.runtime.network import quantise as quantise_module
 from vdla.runtime.network.evaluator import Evaluator
 from vdla.runtime.network.method_choice import MARGIN_DB, gain_db, ratio_db
-from vdla.runtime.network.quantise import QuantisedNetwork, quantise
+from vdla.runtime.network.quantise import quantise
+from vdla.runtime.network.quantised_network import QuantisedNetwork
 
 RANDOM = np.random.default_rng(0)
 FEATURES = 64

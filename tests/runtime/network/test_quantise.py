@@ -10,6 +10,7 @@ import pytest
 from helpers.exact_onnxruntime import exact_session
 from onnx import TensorProto, helper, numpy_helper
 
+import vdla
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.passes import fuse_qdq
 from vdla.compiler.graph.quantise import METHODS, QuantiseError
@@ -18,7 +19,9 @@ from vdla.networks.digits_images import held_out_digits, training_digits
 from vdla.networks.registry import NETWORKS
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluator import Evaluator
-from vdla.runtime.network.quantise import QuantisedNetwork, quantise
+from vdla.runtime.network.quantise import quantise
+from vdla.runtime.network.quantised_network import QuantisedNetwork
+from vdla.runtime.studies.network import layers_of
 
 BATCH = 100
 IMAGES = training_digits().images[: 5 * BATCH]
@@ -61,6 +64,22 @@ def test_saved_model_runs_elsewhere(network, tmp_path):
     [found] = session.run(None, {"image": images})
     exact = Evaluator(fuse_qdq(network.graph), prefer="numpy").run({"image": images})["logits"]
     assert (found != exact).mean() < 0.02
+
+
+@pytest.mark.parametrize("target", ["host", "tiny"])
+def test_a_quantised_network_compiles_as_the_saved_one(network, tmp_path, target):
+    network.save(tmp_path / "digits.onnx")
+    images = held_out_digits().images[:BATCH]
+    models = [vdla.compile(what, target) for what in (network, network.graph, tmp_path / "digits.onnx")]
+    logits, *others = (model(images) for model in models)
+    assert all(np.array_equal(logits, other) for other in others)
+    assert all(model.artifact.programs == models[0].artifact.programs for model in models)
+
+
+def test_layers_of_a_quantised_network(network, tmp_path):
+    network.save(tmp_path / "digits.onnx")
+    names = [[layer.name for layer in layers_of(what)] for what in (network, tmp_path / "digits.onnx")]
+    assert names[0] and names[0] == names[1]
 
 
 def test_report(network):

@@ -11,7 +11,8 @@ from helpers.qdq_graphs import QdqBuilder
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.passes import fuse_qdq
 from vdla.runtime.network.evaluator import Evaluator
-from vdla.runtime.network.quantise import QuantisedNetwork, quantise
+from vdla.runtime.network.quantise import quantise
+from vdla.runtime.network.quantised_network import QuantisedNetwork
 
 CHANNELS = np.array([1, 1e-5, 1e-8, 0])  # factors of the weights of four outputs
 # Outputs of such different sizes share a scale here.

@@ -15,7 +15,8 @@ from vdla.compiler.graph.quantise import METHODS
 from vdla.compiler.graph.quantise.parts import parts_of
 from vdla.runtime.network.evaluate_nodes import evaluate_node
 from vdla.runtime.network.evaluator import Evaluator
-from vdla.runtime.network.quantise import QuantisedNetwork, quantise
+from vdla.runtime.network.quantise import quantise
+from vdla.runtime.network.quantised_network import QuantisedNetwork
 
 SHAPE = (2, 4, 6, 6)
 PLANES = (1, 4, 6, 6)
