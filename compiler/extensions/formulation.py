@@ -34,10 +34,10 @@ class Formulation:
     """The result of a layer computed in another way, as an instruction has it.
 
     Placeholders of `output` are inputs of the layer by name, or constants, whose integers are in
-    `constants`. `bits` has placeholders of bytes that the host packs from an input of the layer, by
-    name: bit k of byte i along the last dimension says whether element 8 * i + k is positive.
-    `packed` has tensors that the host lays out: computed ones, each with elements of one input of
-    the layer, or constants, under the name of its placeholder.
+    `constants`. `packed` has tensors that the host lays out: computed ones, each with elements of
+    one input of the layer, or constants, under the name of its placeholder. `bits` has placeholders
+    of bytes that the host packs from an input of the layer or one of `packed`, by name: bit k of
+    byte i along the last dimension says whether element 8 * i + k is positive.
     """
 
     output: te.Tensor

@@ -51,31 +51,30 @@ def _check_input(where: str, tensor: te.Tensor, given: Formulation, inputs: dict
             rule = f"{where}: constant {tensor.name} must be an array of {got}"
             raise ExtensionError(f"{rule}, got {array.dtype}{list(array.shape)}, {array.min()} to {array.max()}")
         return
-    packed = next((item for item in given.packed if item.name == tensor.name), None)
-    if packed is not None:
-        _check_packed(where, tensor, packed, inputs)
-        return
     name = given.bits.get(tensor.name, tensor.name)
-    if name not in inputs:
-        choices = ", ".join([*inputs, *given.constants])
+    packed = next((item for item in given.packed if item.name == name), None)
+    if packed is not None:
+        _check_packed(where, packed, inputs)
+    elif name not in inputs:
+        choices = ", ".join([*inputs, *given.constants, *(item.name for item in given.packed)])
         raise ExtensionError(f"{where}: input {name} must be one of {choices}, got an unknown name")
-    known = inputs[name]
+    known = packed or inputs[name]
     if tensor.name in given.bits:
         *outer, last = known.shape
         wanted = f"int8{[*outer, last // 8]}"
         if last % 8 or got != wanted:
             raise ExtensionError(f"{where}: bits {tensor.name} must be {wanted} of a multiple of 8 elements, got {got}")
+    elif packed is not None and got != _described(packed):
+        raise ExtensionError(f"{where}: packed {name} must be {got}, got {_described(packed)}")
     elif got != _described(known):
         raise ExtensionError(f"{where}: input {name} must be {_described(known)}, got {got}")
 
 
-def _check_packed(where: str, tensor: te.Tensor, packed: te.Tensor, inputs: dict[str, te.Tensor]) -> None:
+def _check_packed(where: str, packed: te.Tensor, inputs: dict[str, te.Tensor]) -> None:
     """ExtensionError unless a tensor that the host lays out has elements of an input."""
-    if _described(packed) != _described(tensor):
-        raise ExtensionError(f"{where}: packed {tensor.name} must be {_described(tensor)}, got {_described(packed)}")
     sources = packed.stage.reads if isinstance(packed.stage, Stage) and is_gather(packed) else ()
     if not sources or inputs.get(sources[0].name) is not sources[0]:
-        rule = f"{where}: packed {tensor.name} must have elements of one input of the layer, or constants"
+        rule = f"{where}: packed {packed.name} must have elements of one input of the layer, or constants"
         raise ExtensionError(f"{rule}, got another computation")
 
 

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.networks.network_builder import NetworkBuilder
+from vdla.networks.quantised_values import SIXTEENTHS, dequantised, requantised, sign
 
 if TYPE_CHECKING:
     from onnx import ModelProto
 
 Weights = Callable[[np.random.Generator, tuple[int, int]], NDArray[np.int8]]
 """Integers of a shape, [outputs, inputs]."""
-SIXTEENTHS = 1 / 16
 
 
 def sound(batch: int | str = 1, seed: int = 0, samples: int = 1024, width: int = 32, classes: int = 10) -> ModelProto:
@@ -55,40 +55,34 @@ def perceptron(
     binary networks, Sign, has results of +1 and -1.
     """
     net = NetworkBuilder("perceptron", seed)
-    x = _requantised(net, net.input("features", (batch, features[0])), SIXTEENTHS, "features")
+    x = requantised(net, net.input("features", (batch, features[0])), SIXTEENTHS, "features")
     for index, (inputs, outputs) in enumerate(pairwise(features)):
         name = f"dense{index}"
         values = weights(net.random, (outputs, inputs))
         scale = float(1 / (np.sqrt(inputs) * max(1.0, float(np.abs(values).std() + np.abs(values).mean()))))
-        weight = _dequantised(net, net.constant(f"{name}.integers", values), scale, f"{name}.weight")
+        weight = dequantised(net, net.constant(f"{name}.integers", values), scale, f"{name}.weight")
         x = net.node("Gemm", [x, weight], name, transB=1)
         inner = index < len(features) - 2
         if activation == "Sign":
-            x = _requantised(net, x, SIXTEENTHS, name)
-            x = _requantised(net, _sign(net, x, name), 1.0, f"{name}.signs") if inner else x
+            x = requantised(net, x, SIXTEENTHS, name)
+            x = requantised(net, sign(net, x, name), 1.0, f"{name}.signs") if inner else x
         else:
-            x = _requantised(net, net.node(activation, [x], f"{name}.active") if inner else x, SIXTEENTHS, name)
+            x = requantised(net, net.node(activation, [x], f"{name}.active") if inner else x, SIXTEENTHS, name)
     return net.model({x: (batch, features[-1])})
-
-
-def _sign(net: NetworkBuilder, x: str, name: str) -> str:
-    """+1 or -1; that of 0 is +1."""
-    half = net.constant(f"{name}.half", np.array(SIXTEENTHS / 2, np.float32))
-    return net.node("Sign", [net.node("Add", [x, half], f"{name}.moved")], f"{name}.sign")
 
 
 def swishes(batch: int | str = 1, seed: int = 0, image: int = 16, width: int = 32, depth: int = 3) -> ModelProto:
     """Convolutions with hard-swish, whose operands and results are sixteenths."""
     net = NetworkBuilder("swishes", seed)
-    x, channels = _requantised(net, net.input("image", (batch, 3, image, image)), SIXTEENTHS, "image"), 3
+    x, channels = requantised(net, net.input("image", (batch, 3, image, image)), SIXTEENTHS, "image"), 3
     for index in range(depth):
         name, kernel = f"conv{index}", 3 if index % 2 == 0 else 1
         values = net.random.integers(-127, 128, (width, channels, kernel, kernel)).astype(np.int8)
         scale = float((2 / (channels * kernel**2)) ** 0.5 / 73)
-        weight = _dequantised(net, net.constant(f"{name}.integers", values), scale, f"{name}.weight")
+        weight = dequantised(net, net.constant(f"{name}.integers", values), scale, f"{name}.weight")
         x = net.node("Conv", [x, weight], name, kernel_shape=[kernel] * 2, pads=[kernel // 2] * 4)
-        x = _requantised(net, x, SIXTEENTHS, name)
-        x = _requantised(net, net.node("HardSwish", [x], f"{name}.swish"), SIXTEENTHS, f"{name}.swish")
+        x = requantised(net, x, SIXTEENTHS, name)
+        x = requantised(net, net.node("HardSwish", [x], f"{name}.swish"), SIXTEENTHS, f"{name}.swish")
         channels = width
     return net.model({x: (batch, width, image, image)})
 
@@ -98,20 +92,20 @@ def tokens(batch: int | str = 1, seed: int = 0, rows: int = 128, width: int = 64
     largest of each token's scores.
     """
     net = NetworkBuilder("tokens", seed)
-    x = _requantised(net, net.input("tokens", (batch, rows, width)), SIXTEENTHS, "tokens")
+    x = requantised(net, net.input("tokens", (batch, rows, width)), SIXTEENTHS, "tokens")
     normal = _norm(net, x, width, "norm")
     queries = _rows_product(net, normal, (width, width), "queries", width**-0.5)
     keys = _product(net, normal, (width, width), "keys")
     values = _rows_product(net, normal, (width, width), "values")
     turned = _turned(net, keys)
     products = net.node("MatMul", [queries, turned], "scores")  # the weights of queries have the factor
-    scores = _requantised(net, products, SIXTEENTHS, "scores")
+    scores = requantised(net, products, SIXTEENTHS, "scores")
     shares = _powers_of_two(net, scores)
     total = net.node("ReduceSum", [shares, net.constant("rows.axis", np.array([-1]))], "total")
-    weighted = _requantised(net, net.node("MatMul", [shares, values], "weighted"), 1.0, "weighted")
-    seen = _requantised(net, net.node("Div", [weighted, total], "seen"), SIXTEENTHS, "seen")
+    weighted = requantised(net, net.node("MatMul", [shares, values], "weighted"), 1.0, "weighted")
+    seen = requantised(net, net.node("Div", [weighted, total], "seen"), SIXTEENTHS, "seen")
     seen = _rows_product(net, seen, (width, width), "projection")
-    x = _requantised(net, net.node("Add", [x, seen], "sum"), SIXTEENTHS, "sum")
+    x = requantised(net, net.node("Add", [x, seen], "sum"), SIXTEENTHS, "sum")
     logits = _rows_product(net, _norm(net, x, width, "last_norm"), (width, classes), "logits")
     words = net.node("ArgMax", [logits], "words", axis=-1, keepdims=0)
     return net.model({words: (batch, rows)}, "int64")
@@ -123,7 +117,7 @@ def _powers_of_two(net: NetworkBuilder, scores: str) -> str:
     """
     most = net.node("ReduceMax", [scores, net.constant("keys.axis", np.array([-1]))], "most")
     below = net.node("Sub", [scores, most], "below")
-    below = _requantised(net, below, SIXTEENTHS, "below", zero_point=127)
+    below = requantised(net, below, SIXTEENTHS, "below", zero_point=127)
     negative = net.node("Neg", [below], "negative")
     whole = net.node("Floor", [negative], "whole")
     numbers = {"two": 2.0, "half": 0.5, "units": 128.0, "half_units": 64.0}
@@ -131,12 +125,12 @@ def _powers_of_two(net: NetworkBuilder, scores: str) -> str:
     line = net.node("Sub", [two, net.node("Sub", [negative, whole], "rest")], "line")
     power = net.node("Mul", [line, net.node("Pow", [half, whole], "whole_power")], "twice_power")
     steps = net.node("Floor", [net.node("Mul", [power, half_units], "fixed")], "steps")
-    return _requantised(net, net.node("Div", [steps, units], "shares"), 1 / 128, "shares")
+    return requantised(net, net.node("Div", [steps, units], "shares"), 1 / 128, "shares")
 
 
 def _norm(net: NetworkBuilder, x: str, width: int, name: str) -> str:
     scale = net.constant(f"{name}.weight", np.ones(width, np.float32))
-    return _requantised(net, net.node("RMSNormalization", [x, scale], name, axis=-1), SIXTEENTHS, name)
+    return requantised(net, net.node("RMSNormalization", [x, scale], name, axis=-1), SIXTEENTHS, name)
 
 
 def _turned(net: NetworkBuilder, keys: str) -> str:
@@ -150,28 +144,14 @@ def _turned(net: NetworkBuilder, keys: str) -> str:
 
 def _rows_product(net: NetworkBuilder, x: str, shape: tuple[int, int], name: str, factor: float = 1.0) -> str:
     """`factor` times rows times a constant matrix [inputs, outputs], quantised."""
-    return _requantised(net, _product(net, x, shape, name, factor), SIXTEENTHS * factor, name)
+    return requantised(net, _product(net, x, shape, name, factor), SIXTEENTHS * factor, name)
 
 
 def _product(net: NetworkBuilder, x: str, shape: tuple[int, int], name: str, factor: float = 1.0) -> str:
     values = net.random.integers(-127, 128, shape).astype(np.int8)
     scale = factor * shape[0] ** -0.5 / 73
-    weight = _dequantised(net, net.constant(f"{name}.integers", values), scale, f"{name}.weight")
+    weight = dequantised(net, net.constant(f"{name}.integers", values), scale, f"{name}.weight")
     return net.node("MatMul", [x, weight], name)
-
-
-def _requantised(net: NetworkBuilder, x: str, scale: float, name: str, zero_point: int = 0) -> str:
-    """Floats as integers of a scale, and back."""
-    parameters = [net.constant(f"{name}.scale", np.array(scale, np.float32))]
-    parameters.append(net.constant(f"{name}.zero", np.array(zero_point, np.int8)))
-    quantised = net.node("QuantizeLinear", [x, *parameters], f"{name}.quantised")
-    return net.node("DequantizeLinear", [quantised, *parameters], f"{name}.values")
-
-
-def _dequantised(net: NetworkBuilder, integers: str, scale: float, name: str) -> str:
-    parameters = [net.constant(f"{name}.scale", np.array(scale, np.float32))]
-    parameters.append(net.constant(f"{name}.zero", np.array(0, np.int8)))
-    return net.node("DequantizeLinear", [integers, *parameters], name)
 
 
 # --- weights --------------------------------------------------------------------------------------

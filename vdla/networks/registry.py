@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`NETWORKS`: every network by name, with a variant for tests and what its input looks like.
 
-`GALLERY` has small ones, each for an instruction of the gallery.
+`GALLERY` has others, each for an instruction of the gallery.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import Generator, default_rng
 
+from vdla.networks.binary_resnet import binary_resnet18
 from vdla.networks.dcgan import dcgan_generator
 from vdla.networks.decoder import docstrings, smollm2_135m, stories15m
 from vdla.networks.deep_q_network import deep_q_network
@@ -184,6 +185,12 @@ _FLOATING = partial(perceptron, features=(480, 960, 960, 15), weights=blocks_of_
 _GALLERY = (
     Network("sign_perceptron", "perceptron, weights +1 and -1", partial(perceptron, weights=signs)),
     Network("binary_perceptron", "perceptron of +1 and -1", _BINARY),
+    Network(
+        "binary_resnet18",
+        "ResNet-18, +1 and -1, 224x224",
+        binary_resnet18,
+        {"image": 32, "width": 16, "blocks": (1, 1, 1, 1), "classes": 10},
+    ),
     Network("four_bit_perceptron", "perceptron, weights of 4 bits", partial(perceptron, weights=four_bits)),
     Network("sparse_perceptron", "perceptron, 2:4 sparse weights", partial(perceptron, weights=two_of_four)),
     Network("block_perceptron", "perceptron, block floating point", _FLOATING),
@@ -192,7 +199,7 @@ _GALLERY = (
     Network("tokens", "attention, RMSNorm, argmax", tokens),
 )
 GALLERY: Mapping[str, Network] = {network.name: network for network in _GALLERY}
-"""Small networks with the operators that the gallery's instructions are for."""
+"""Networks with the operators that the gallery's instructions are for, most of them small."""
 _DECODERS = (
     Network("docstrings", "documentation strings, trained", docstrings),
     Network("stories15m", "shape of stories15M", stories15m),

@@ -94,8 +94,8 @@ class NodeLayer:
 
     def activation_of(self, name: str) -> str | None:
         """The value of the graph that an input of the formulation is packed from, if it is one."""
-        plain = _source(self.packed[name]).name if name in self.packed else self.bits.get(name, name)
-        return self.activations.get(plain)
+        plain = self.bits.get(name, name)
+        return self.activations.get(_source(self.packed[plain]).name if plain in self.packed else plain)
 
     def is_result(self, unpacking: te.Tensor) -> bool:
         """Whether a plain result lies in a program's output as those of templates do, or is one of
@@ -123,11 +123,20 @@ class NodeLayer:
             return False
 
 
+_MOVED = ("Flatten", "Pad", "Reshape", "Transpose")
+"""Operators through which elements of a table come to a layer."""
+
+
 def _values_of(at: MachineNode, name: str) -> Array:
     """The integers that elements of an activation can be: those of its table, or all."""
-    maker = at.graph.producers.get(name)
-    if maker is not None and maker.op == "vdla.QTable":
-        return np.unique(maker.attributes["table"])
+    maker, padding = at.graph.producers.get(name), list[Array | None]()
+    while maker is not None and maker.op in _MOVED:
+        if maker.op == "Pad" and maker.attribute("mode") == "constant":
+            padding.append(at.graph.constant(maker.inputs[2]) if len(maker.inputs) > 2 else np.zeros(1))
+        maker = at.graph.producers.get(maker.inputs[0])
+    known = [value.ravel() for value in padding if value is not None]
+    if maker is not None and maker.op == "vdla.QTable" and len(known) == len(padding):
+        return np.unique(np.concatenate([maker.attributes["table"].ravel(), *known]).astype(np.int64))
     low, high = limits(at.config.inp_dtype)
     return np.arange(low, high + 1)
 
@@ -357,10 +366,11 @@ class LayerCall:
 
     def _input(self, value: str, packed: te.Tensor) -> tuple[str, LayerLayout]:
         plain, name = self.layer.at.activation(value, self.layer.channels), _source(packed).name
+        made = self.layer.packed.get(self.layer.bits.get(name, name))
+        inner = None if made is None else gathered_layout(made, plain.shape)
         if name in self.layer.bits:
-            return value, BitsLayout(plain.shape, gathered_layout(packed, _source(packed).shape))
-        if name in self.layer.packed:
-            inner = gathered_layout(self.layer.packed[name], plain.shape)
+            return value, BitsLayout(plain.shape, inner, gathered_layout(packed, _source(packed).shape))
+        if inner is not None:
             return value, _composed(gathered_layout(packed, inner.packed_shape), inner)
         return value, input_layout(packed, plain, self.exact)
 

@@ -280,9 +280,13 @@ _HALF = {"multiplier": np.array([1 << 23]), "shift": np.array([24])}
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BitsLayout(InputLayout):
-    """Elements of a tensor of `shape`, each 1 or -1, as bits of bytes, which lie as `gathered`."""
+    """Elements of a tensor of `shape`, each 1 or -1, as bits of bytes, which lie as `gathered`.
+
+    The elements are laid out as `inner` before, if that is a layout.
+    """
 
     shape: tuple[int, ...]
+    inner: GatheredLayout | None
     gathered: GatheredLayout
 
     @property
@@ -297,22 +301,32 @@ class BitsLayout(InputLayout):
 
     def packed(self, array: Array) -> Array:
         """The program's tensor of a value."""
-        return self.gathered.packed(packed_bits(array))
+        return self.gathered.packed(packed_bits(array if self.inner is None else self.inner.packed(array)))
 
     def pack(self, source: str, packed: str, dtype: str) -> Replacement:
         """The nodes that make the program's tensor, `packed`, of the value `source`.
 
         A byte is half of the sum of its elements times their places, less a half.
         """
-        making, count = PackingNodes(f"{packed}.bytes", dtype), prod(self.shape) // 8
+        making, count, parts = PackingNodes(f"{packed}.bytes", dtype), prod(self.shape) // 8, list[Replacement]()
+        if self.inner is not None:
+            count, ordered = prod(self.inner.packed_shape) // 8, f"{packed}.ordered"
+            parts.append(self.inner.pack(source, ordered, dtype))
+            source = ordered
         rows = making.reshape(source, (count, 8))
         operands = rows, making.constant(_PLACES), making.constant(np.array([-1], np.int32))
         more = {"x_zero_point": 0, "y_zero_point": 0, "low": -128, "high": 127, **_HALF}
         making.add("vdla.QDense", operands, (count, 1), making.base, **more)
-        gathered = self.gathered.pack(making.base, packed, dtype)
-        made = making.made
-        nodes, types = (*made.nodes, *gathered.nodes), {**made.types, **gathered.types}
-        return Replacement(nodes, {**made.constants, **gathered.constants}, types)
+        return _joined([*parts, making.made, self.gathered.pack(making.base, packed, dtype)])
+
+
+def _joined(parts: Sequence[Replacement]) -> Replacement:
+    """All nodes of replacements, one after the other."""
+    return Replacement(
+        tuple(node for part in parts for node in part.nodes),
+        {name: value for part in parts for name, value in part.constants.items()},
+        {name: kind for part in parts for name, kind in part.types.items()},
+    )
 
 
 def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:

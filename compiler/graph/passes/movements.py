@@ -11,10 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from vdla.compiler.graph.graph import Graph, Node, TensorType
+from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.integer.affine import QuantisationParameters, parameters
 from vdla.compiler.graph.operators import Trait, has_trait
 from vdla.compiler.graph.rewriting import Replacement, fresh_name, rewrite
+from vdla.compiler.ir import limits
 
 
 def is_movement(graph: Graph, node: Node) -> bool:
@@ -44,24 +45,41 @@ def move_quantisation(graph: Graph) -> Graph:
 
 
 def _pads_zeros(graph: Graph, node: Node) -> bool:
-    mode = node.attribute("mode")
+    value = _padding(graph, node)
+    return node.attribute("mode") != "constant" or (value is not None and not value.any())
+
+
+def _padding(graph: Graph, node: Node) -> Array | None:
+    """What a Pad of mode "constant" pads with; None if it is not known or no number, and for other
+    nodes.
+    """
+    if node.op != "Pad" or node.attribute("mode") != "constant":
+        return None
     name = node.inputs[2] if len(node.inputs) > 2 else ""
-    value = graph.constant(name) if name else np.zeros(())
-    return mode != "constant" or (value is not None and not value.any())
+    value = graph.constant(name) if name else np.zeros((), np.float32)
+    return None if value is None or np.isnan(value).any() else value
+
+
+def _moves(graph: Graph, node: Node) -> bool:
+    """Whether results are elements of the first input, or one constant."""
+    return is_movement(graph, node) or _padding(graph, node) is not None
 
 
 # --- DequantizeLinear behind movements ------------------------------------------------------------
 
 
 def _sink(graph: Graph, node: Node) -> Replacement | None:
-    """M(DQ(x)) = DQ(M(x)), for an activation x of one scale."""
-    if not is_movement(graph, node):
+    """M(DQ(x)) = DQ(M(x)), for an activation x of one scale, in which padding is exact."""
+    if not _moves(graph, node):
         return None
     before = graph.producers.get(moved_operand(node))
     if before is None or before.op != "DequantizeLinear" or graph.constant(before.inputs[0]) is not None:
         return None
     quantisation = parameters(graph, before)
     if quantisation is None or not quantisation.per_tensor:
+        return None
+    value, dtype = _padding(graph, node), graph.tensor(before.inputs[0]).dtype
+    if value is not None and _dequantised(_quantised(value, quantisation, dtype), quantisation) != value:
         return None
     return _moved_before(graph, node, before, quantisation)
 
@@ -81,13 +99,25 @@ def _moved_before(graph: Graph, node: Node, before: Node, quantisation: Quantisa
 def _operands(
     graph: Graph, node: Node, base: str, quantisation: QuantisationParameters, dtype: str
 ) -> tuple[tuple[str, ...], dict[str, np.ndarray], dict[str, TensorType]]:
-    """The further inputs of a movement of quantised values: a Pad pads with the zero point."""
-    if node.op != "Pad" or node.attribute("mode") != "constant":
+    """The further inputs of a movement of quantised values: what a Pad pads with is quantised."""
+    padding = _padding(graph, node)
+    if padding is None:
         return node.inputs[1:], {}, {}
     name = fresh_name(graph, f"{base}_padding")
-    value = np.array(quantisation.zero_point[0], dtype)
+    value = _quantised(padding, quantisation, dtype)
     optional = node.inputs[3:]
     return (node.inputs[1], name, *optional), {name: value}, {name: TensorType(dtype, ())}
+
+
+def _quantised(value: Array, quantisation: QuantisationParameters, dtype: str) -> Array:
+    """A number of one element, by QuantizeLinear."""
+    low, high = limits(dtype)
+    steps = np.rint(value.reshape(()).astype(np.float32) / quantisation.scale[0]) + quantisation.zero_point[0]
+    return np.array(np.clip(steps, low, high), dtype)
+
+
+def _dequantised(value: Array, quantisation: QuantisationParameters) -> np.float32:
+    return np.float32((int(value) - int(quantisation.zero_point[0])) * quantisation.scale[0])
 
 
 def _transpose_weight(graph: Graph, node: Node) -> Replacement | None:
@@ -118,7 +148,7 @@ def _transpose_weight(graph: Graph, node: Node) -> Replacement | None:
 def _raise(graph: Graph, node: Node) -> Replacement | None:
     """Q(M(y)) = M(Q(y)), for a float y that nothing dequantises."""
     before = graph.producers.get(node.inputs[0]) if node.op == "QuantizeLinear" else None
-    if before is None or not is_movement(graph, before) or graph.readers(node.inputs[0]) != 1:
+    if before is None or not _moves(graph, before) or graph.readers(node.inputs[0]) != 1:
         return None
     operand = moved_operand(before)
     quantisation, source = parameters(graph, node), graph.producers.get(operand)

@@ -19,7 +19,9 @@ from vdla.compiler.graph.machine.layer_call import ROW_REDUCTIONS
 from vdla.compiler.graph.passes import fuse_qdq
 from vdla.hardware.config import Config
 from vdla.networks import gallery
+from vdla.networks.binary_resnet import binary_resnet18
 from vdla.networks.network_builder import NetworkBuilder
+from vdla.networks.quantised_values import requantised
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluator import evaluate
 from vdla.runtime.network.import_network import import_network
@@ -71,10 +73,20 @@ def test_an_instruction_runs_layers_exactly(name: str, network: Callable[..., An
     assert (row["wrong"], row["cycles"]) == (0, row["verdict"])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "machine"), [(24, PYNQ), (16, ULTRA)])
+def test_a_network_of_binary_convolutions_runs_exactly(width: int, machine: Config) -> None:
+    network = binary_resnet18(image=64, width=width, blocks=(1, 1, 0, 1), classes=7, seed=1)
+    row = in_network(example("xnor"), network, 1, machine)
+    assert (row["applied"], row["operators"], row["wrong"]) == (1, 6, 0), row["reason"]
+    assert row["cycles"] < row["before"]
+    assert row["cycles"] == row["verdict"]
+
+
 def reduced(op: str, rows: tuple[int, ...], features: int) -> Any:
     """A number for each row of a dense layer's results."""
     net = NetworkBuilder("reduced", 0)
-    x = gallery._requantised(net, net.input("rows", (1, *rows, 16)), 1 / 16, "rows")
+    x = requantised(net, net.input("rows", (1, *rows, 16)), 1 / 16, "rows")
     x = gallery._rows_product(net, x, (16, features), "dense")
     last = net.constant("last", np.array([-1]))
     if op == "ArgMax":
@@ -165,7 +177,7 @@ SMALL = {"seed": 0, "features": (64, 64)}
         (
             "xnor",
             gallery.signs,
-            "have a formulation for xnor; activations and weights must be +1 or -1, and features a multiple of 8, "
+            "have a formulation for xnor; activations and weights must be +1 or -1, and channels a multiple of 8, "
             "got others",
         ),
         (
@@ -235,6 +247,17 @@ def other_packed(layer: NetworkLayer, config: Config) -> Any:
     return vdla.Formulation(output, packed=[vdla.te.compute((1, 64), lambda n, k: data[n, k] + data[n, k], "packed")])
 
 
+def bits_of_computed(layer: NetworkLayer, config: Config) -> Any:
+    return replace(other_packed(layer, config), bits={"packed": "packed"})
+
+
+def bits_of_short_rows(layer: NetworkLayer, config: Config) -> Any:
+    x, data = vdla.te.placeholder((16,), "int8", "bits"), layer.definition.inputs[0]
+    output = vdla.te.compute(layer.definition.output.shape, lambda n, m: x[m // 4], "result")
+    rows = vdla.te.compute((16, 4), lambda n, k: data[0, 4 * n + k], "rows")
+    return vdla.Formulation(output, bits={"bits": "rows"}, packed=[rows])
+
+
 def wrong_weights(layer: NetworkLayer, config: Config) -> Any:
     source: dict[str, Any] = {}
     exec((example("sparse").parent / "layer.py").read_text(), source)
@@ -257,6 +280,11 @@ def wrong_weights(layer: NetworkLayer, config: Config) -> Any:
             other_packed,
             r"packed packed must have elements of one input of the layer, or constants, got another computation$",
         ),
+        (
+            bits_of_computed,
+            r"packed packed must have elements of one input of the layer, or constants, got another computation$",
+        ),
+        (bits_of_short_rows, r"bits bits must be int8\[16, 0\] of a multiple of 8 elements, got int8\[16\]$"),
         (lambda layer, config: layer.nothing, r"AttributeError: 'NetworkLayer' object has no attribute 'nothing'"),
         (wrong_weights, r"result\[.*\] must be -?[0-9]+, by the definition of vdla.QDense, got .* elements differ$"),
     ],

@@ -285,6 +285,42 @@ def test_movements_work_on_integers():
     assert {graph.tensor(node.outputs[0]).dtype for node in graph.nodes} == {"int8"}
 
 
+def padded(value: float) -> tuple[Graph, Graph]:
+    """Padding of numbers in tenths, before and after."""
+    b = QdqBuilder()
+    x = b.dequantise(b.input("x", IMAGE), 0.1, 3)
+    ends, constant = b.constant(np.array([0, 0, 1, 1, 0, 0, 0, 2])), b.constant(np.array(value, np.float32))
+    wide = b.add("Pad", x, ends, constant, shape=(1, 4, 7, 9), mode="constant")
+    before = b.graph(b.quantise(wide, 0.1, 3))
+    return before, fuse_qdq(before)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, -1.0, np.float32(0.1) * 124])
+def test_padding_that_an_integer_stands_for_works_on_integers(value):
+    before, graph = padded(value)
+    assert operators(graph) == ["Pad", "Identity"]
+    x = int8(*IMAGE)
+    np.testing.assert_array_equal(run(graph, {"x": x})[graph.outputs[0]], run(before, {"x": x})[before.outputs[0]])
+
+
+@pytest.mark.parametrize("value", [0.55, 12.5, np.inf, np.nan])
+def test_padding_that_no_integer_stands_for_stays(value):
+    before, graph = padded(value)
+    assert operators(graph) == operators(before)
+
+
+@pytest.mark.parametrize("value", [0.55, 12.6, -np.inf])
+def test_quantisation_moves_before_any_padding(value):
+    b = QdqBuilder()
+    ends, constant = b.constant(np.array([0, 0, 1, 1, 0, 0, 0, 2])), b.constant(np.array(value, np.float32))
+    before = b.graph(b.quantise(b.add("Pad", convolution(b), ends, constant, shape=(1, 5, 7, 9)), 0.1, 3))
+    graph = fuse_qdq(before)
+    assert operators(graph) == ["vdla.QConv", "Pad"]
+    padding = graph.constant(graph.nodes[-1].inputs[2])
+    assert padding is not None and padding.dtype == np.int8
+    assert padding == np.clip(np.rint(np.float32(value) / np.float32(0.1)) + 3, -128, 127)
+
+
 def test_quantisation_moves_before_movements_and_concat():
     b = QdqBuilder()
     total = convolution(b)
