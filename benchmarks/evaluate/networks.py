@@ -52,7 +52,7 @@ NETWORKS: Mapping[str, Callable[..., ModelProto]] = {
     "rms_norm": GALLERY["tokens"].build,
     "softmax": GALLERY["tokens"].build,
     "sparse": GALLERY["sparse_perceptron"].build,
-    "xnor": GALLERY["binary_resnet18"].build,
+    "xnor": partial(GALLERY["binary_resnet18"].build, image=64),
 }
 """The network of an extension, by the name of its page; that of others has residual blocks."""
 _MACHINE = Config.preset("pynq_z1")
