@@ -3,5 +3,6 @@
 
 from vdla.simulator.function.buffers import Buffers
 from vdla.simulator.function.execute import Engine, execute, token_order
+from vdla.simulator.function.overwritten import overwritten
 
-__all__ = ["Buffers", "Engine", "execute", "token_order"]
+__all__ = ["Buffers", "Engine", "execute", "overwritten", "token_order"]

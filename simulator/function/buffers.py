@@ -151,6 +151,21 @@ class Buffers:
         elif buffer == _INP:
             self.wide_inp[sram : sram + count] = area.reshape(count, *self.inp.shape[1:])
 
+    def loaded(self, row: Row) -> list[Array]:
+        """Views of what a LOAD writes, as those of `views`."""
+        buffer, sram, z, y, x, y_before, y_after, x_before, x_after = _load_fields(row)
+        return self.views(buffer, sram, z * (y_before + y + y_after) * (x_before + x + x_after))
+
+    def views(self, buffer: int, first: int, count: int) -> list[Array]:
+        """Views of entries of a buffer that is loaded, and of what is derived from them."""
+        views, last = [self._targets[buffer][first : first + count]], first + count
+        if self.tiled and buffer == _WGT:
+            views.append(self.tiles[first:last])
+        elif self.tiled and buffer == _INP:
+            batch = self.config.batch
+            views.append(self.offsets[first * batch : last * batch] if VNNI else self.wide_inp[first:last])
+        return views
+
     def inputs_changed(self, first: int, last: int) -> None:
         """Note that steps of an extension have written entries of the input buffer."""
         if self.tiled:
@@ -164,7 +179,7 @@ class Buffers:
         sram = row[COL["sram"]]
         require_below(_LAST_ENTRY[_OUT], sram + z * y * x - 1, len(self.out))
         data = self.out[sram : sram + z * y * x].reshape(z, y, -1)
-        window = self._window(row, self.config.out_entry_bytes)
+        window = self.stored(row)
         row_beats = window.shape[2] // self.config.axi_bytes
         if (y == 1 or y_stride >= row_beats) and (z == 1 or z_stride >= (y - 1) * y_stride + row_beats):
             window[...] = data
@@ -172,6 +187,10 @@ class Buffers:
         for plane in range(z):
             for line in range(y):
                 window[plane, line] = data[plane, line]
+
+    def stored(self, row: Row) -> Bytes:
+        """A view of the bytes of DRAM that a STORE writes."""
+        return self._window(row, self.config.out_entry_bytes)
 
     def _window(self, row: Row, entry_bytes: int) -> Bytes:
         """A view of the DRAM bytes of a LOAD or STORE, `[z, y, x * entry_bytes]`."""

@@ -3,32 +3,37 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.extensions import sad
 from helpers.small_programs import small_gemm
-from helpers.stateful import depthwise, running
+from helpers.stateful import depthwise, running, table
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 import vdla
 from vdla.compiler.templates import conv2d
 from vdla.debugger.checkpoints import LEAST_DISTANCE, Checkpoints
 from vdla.debugger.debugger import Debugger
 from vdla.debugger.errors import DebugError
+from vdla.debugger.undo_log import UndoLog
 from vdla.hardware.asm import assemble
 from vdla.hardware.asm.disassembler import row_text
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, QUEUES, Buffer, Unit, columns
 from vdla.hardware.program import Program
 from vdla.hardware.program.program import ProgramError
-from vdla.simulator.function import Engine
+from vdla.simulator.function import Buffers, Engine
 from vdla.simulator.simulate import dram_image, simulate
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import time_program
 from vdla.simulator.timing.layout import UNKNOWN
 from vdla.simulator.verify import VerifyError
 from vdla.simulator.verify.accesses import program_accesses
+from vdla.verification.generated_tests.input_samples import handed, woven
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_programs import random_verified_program
 
@@ -41,6 +46,9 @@ MACHINES = {
     "sad": vdla.extend(TINY, sad),
     "state": vdla.extend(TINY, running),
     "line buffer": vdla.extend(TINY, depthwise),
+    "stage": vdla.extend(TINY, table),
+    "inputs": vdla.extend(TINY, handed(2), woven(1)),
+    "inputs on lanes": vdla.extend(Config.preset("pynq_z1"), handed(2)),
 }
 
 
@@ -116,7 +124,63 @@ def test_values_have_the_elements_of_their_buffers(gemm: Debugger) -> None:
     assert (bias & 0xFFFFFFFF, mult, shift) == (lane & 0xFFFFFFFF, lane >> 32 & 0xFFFFFF, lane >> 56 & 63)
 
 
-def test_a_step_back_executes_at_most_what_is_between_two_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", MACHINES)
+@given(
+    seed=st.integers(0, 1),
+    counts=st.lists(st.integers(0, 3 * LEAST_DISTANCE), min_size=1, max_size=8),
+    back=st.integers(1, 40),
+    share=st.sampled_from([0.02, 1.5, 1000]),
+)
+@settings(max_examples=5, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+def test_every_way_to_a_place_leads_to_the_state_of_a_fresh_run(
+    name: str, seed: int, counts: list[int], back: int, share: float
+) -> None:
+    """Forwards to a place and back by steps, with much and little memory for what was there."""
+    program = long_program(name, seed)
+    arrays, order = random_arrays(program, seed), np.arange(len(program))
+    copy_bytes = Checkpoints(program, arrays, order).copy_bytes
+    states = Checkpoints(program, arrays, order, most_bytes=int(share * copy_bytes))
+    for count in counts:
+        last = min(count, len(program))
+        for place in range(last, max(0, last - back) - 1, -1):
+            got = states.at(place)
+        assert_same(got, fresh(program, arrays, place))
+    assert_same(states.at(len(program)), fresh(program, arrays, len(program)))
+
+
+@cache
+def long_program(name: str, seed: int) -> Program:
+    return random_verified_program(MACHINES[name], seed, 2 * LEAST_DISTANCE + 50)
+
+
+def fresh(program: Program, arrays: dict[str, Any], count: int) -> Buffers:
+    linked, dram = dram_image(program, arrays)
+    engine = Engine(program.config, columns(program.config, linked), dram)
+    engine.run(np.arange(count))
+    return engine.buffers
+
+
+def assert_same(got: Buffers, wanted: Buffers) -> None:
+    """All that is in buffers, private states and DRAM, and what is derived from it."""
+    assert (got.dram == wanted.dram).all()
+    contents = wanted.contents()
+    assert all((array == contents[buffer]).all() for buffer, array in got.contents().items())
+    assert all((got.states[state] == array).all() for state, array in wanted.states.items())
+    for name in ("tiles", "offsets", "wide_inp") if wanted.tiled else ():
+        assert (getattr(got, name) == getattr(wanted, name)).all(), name
+
+
+def test_a_step_back_executes_nothing_that_was_executed_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = random_verified_program(TINY, 5, 4 * LEAST_DISTANCE)
+    states = Checkpoints(program, random_arrays(program, 1), np.arange(len(program)))
+    for count in range(len(program) + 1):
+        states.at(count)
+    monkeypatch.setattr(Engine, "run", lambda engine, order: pytest.fail("a step back executes"))
+    for count in reversed(range(len(program))):
+        states.at(count)
+
+
+def test_a_step_back_behind_a_jump_executes_each_instruction_once(monkeypatch: pytest.MonkeyPatch) -> None:
     program = random_verified_program(TINY, 5, 4 * LEAST_DISTANCE)
     states = Checkpoints(program, random_arrays(program, 1), np.arange(len(program)))
     states.at(len(program))
@@ -124,18 +188,32 @@ def test_a_step_back_executes_at_most_what_is_between_two_copies(monkeypatch: py
     plain = Engine.run
     monkeypatch.setattr(Engine, "run", lambda engine, order: (executed.append(len(order)), plain(engine, order)))
     for count in reversed(range(len(program))):
-        executed.clear()
         states.at(count)
-        assert sum(executed) < LEAST_DISTANCE == states.distance
+    assert sum(executed) < len(program) and states.distance == LEAST_DISTANCE
 
 
 def test_copies_are_farther_apart_where_they_would_take_too_much_memory() -> None:
     program = random_verified_program(TINY, 5, 4 * LEAST_DISTANCE)
     arrays, order = random_arrays(program, 1), np.arange(len(program))
     few = Checkpoints(program, arrays, order, most_bytes=3 * Checkpoints(program, arrays, order).copy_bytes)
-    assert few.distance == -(-len(program) // 3)
+    assert few.distance == -(-2 * len(program) // 3)
     for count in (len(program), 7, 90, 0, len(program) - 1):
         assert (few.at(count).acc == naive(program, arrays, order[:count]).buffers.acc).all()
+
+
+def test_the_log_forgets_the_oldest_instructions() -> None:
+    entries = np.arange(1000)
+    log = UndoLog(3 * (entries.nbytes + 512))
+    for value in range(5):
+        log.add([entries, entries[:0]])
+        entries[:] = value
+    assert len(log) == 3
+    for value in (3, 2, 1):
+        log.undo()
+        assert (entries == value).all()
+    log.add([entries])
+    log.clear()
+    assert len(log) == 0
 
 
 # --- steps ----------------------------------------------------------------------------------------

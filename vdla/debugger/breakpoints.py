@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from vdla.debugger.errors import DebugError
-from vdla.debugger.places import Location
+from vdla.debugger.places import Locations
 from vdla.debugger.timeline import Moment, Timeline
 from vdla.debugger.watched import accessing
 from vdla.hardware.asm.disassembler import row_text
@@ -30,6 +31,11 @@ class Breakpoint:
     number: int
     text: str
     moments: tuple[Moment, ...]
+
+    def stops_at(self, moment: Moment) -> bool:
+        """Whether a moment is one of them."""
+        at = bisect_left(self.moments, moment)
+        return self.moments[at : at + 1] == (moment,)
 
     def __str__(self) -> str:
         places = "never reached" if not self.moments else f"{len(self.moments)} places"
@@ -68,7 +74,7 @@ def _ranks(head: str, tail: Sequence[str], timeline: Timeline, lines: Sequence[i
         case "token":
             chosen = _of_token(tail, timeline)
         case "read" | "write":
-            chosen = accessing(Location.parse(" ".join(tail), program), program, writes=head == "write")
+            chosen = accessing(Locations(program).parse(" ".join(tail)), program, writes=head == "write")
         case _ if head.isdecimal() and not tail:
             chosen = [instruction_number(head, program)]
         case _ if head.startswith(":"):

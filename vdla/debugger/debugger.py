@@ -25,7 +25,7 @@ import numpy as np
 from vdla.debugger.breakpoints import Breakpoint, moments_of
 from vdla.debugger.checkpoints import Checkpoints
 from vdla.debugger.errors import DebugError
-from vdla.debugger.places import Location
+from vdla.debugger.places import Locations
 from vdla.debugger.timeline import Moment, Reason, Timeline
 from vdla.hardware.asm.disassembler import row_text
 from vdla.hardware.config import Config
@@ -73,6 +73,7 @@ class Debugger:
         self.source_file_lines: Sequence[int] = ()
         """The line of each instruction in the text that the program comes from, where known."""
         self._inputs = dict(inputs)
+        self._locations = Locations(program)
         self._numbers = 0
         self._breakpoints: dict[int, Breakpoint] = {}
         self._moment: Moment = (0, -1)
@@ -127,8 +128,8 @@ class Debugger:
         int32 [batch, block_out], of out int8 [batch, block_out], of scl int64 [block_out, 3] (bias,
         multiplier, shift), of uop int64 [5]. A tensor is `dram.NAME`, or NAME if no buffer has it.
         """
-        chosen = Location.parse(place, self.program)
-        return chosen.value(self.program, self._states.at(self.timeline.results_before(self.cycle)))
+        chosen = self._locations.parse(place)
+        return self._locations.value(chosen, self._states.at(self.timeline.results_before(self.cycle)))
 
     def _known(self, instruction: int) -> int:
         count = len(self.program)
@@ -174,7 +175,7 @@ class Debugger:
 
     def _stop_at(self, moment: Moment) -> Stop:
         self._moment = moment
-        numbers = tuple(one.number for one in self.breakpoints if moment in set(one.moments))
+        numbers = tuple(one.number for one in self.breakpoints if one.stops_at(moment))
         return Stop(self.cycle, self.instruction, numbers)
 
     # --- steps
@@ -240,10 +241,14 @@ class Debugger:
         if kind is StepKind.TOKEN:
             return self._token_ranks
         if kind is StepKind.INSTRUCTION or here is None:
-            return np.arange(len(order))
+            return self._all_ranks
         column = self.program.columns[:, COL["unit"]] if kind is StepKind.UNIT else self.program.source_of
         same = column[order] == column[here]
         return np.flatnonzero(same if kind is StepKind.UNIT else ~same)
+
+    @cached_property
+    def _all_ranks(self) -> Ints:
+        return np.arange(len(self.timeline.order))
 
     @cached_property
     def _token_ranks(self) -> Ints:

@@ -18,7 +18,7 @@ from vdla.debugger.errors import DebugError
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import PlugInState
 from vdla.hardware.numerics import unpack_elements, unpack_scale
-from vdla.hardware.program import Program, from_bytes, place
+from vdla.hardware.program import Program, ProgramTensor, from_bytes, place
 from vdla.simulator.function import Buffers
 from vdla.support.arrays import Array
 from vdla.support.suggest import one_of
@@ -36,29 +36,6 @@ class Location:
     name: str
     index: tuple[int | slice, ...] = ()
 
-    @staticmethod
-    def parse(text: str, program: Program) -> Location:
-        """The place that a text names; DebugError for a wrong form or an unknown name."""
-        match = _FORM.fullmatch(text.strip())
-        if match is None:
-            raise DebugError(f"debug: a place must be written as acc, acc[3], acc[0:4] or out[0, 1], got {text!r}")
-        names = _names(program)
-        name = names.get(match[1])
-        if name is None:
-            raise DebugError(f"debug: a place must be {one_of(match[1], _shortest(names))}")
-        parts = () if match[2] is None else tuple(_index(part, text) for part in match[2].split(","))
-        return Location(name, parts)
-
-    def value(self, program: Program, buffers: Buffers) -> Array:
-        """A copy of what is there; DebugError for an index outside."""
-        whole = _readers(program)[self.name](buffers)
-        try:
-            return np.array(whole[self.index])
-        except IndexError as error:
-            raise DebugError(
-                f"debug: an index of {self.name} must be within {list(whole.shape)}, got {error}"
-            ) from None
-
     def entries(self, depth: int) -> range:
         """The entries of a buffer, or rows of a state, that are chosen by the first index."""
         try:
@@ -68,10 +45,32 @@ class Location:
         return range(chosen, chosen + 1) if isinstance(chosen, int) else chosen
 
 
-def _names(program: Program) -> dict[str, str]:
-    """What may be written for each name: tensors also without DRAM in front, unless it is taken."""
-    known = {name: name for name in _readers(program)}
-    return {**{name.removeprefix(DRAM): name for name in known}, **known}
+class Locations:
+    """The names of a program, and what they name."""
+
+    def __init__(self, program: Program) -> None:
+        self._readers = _readers(program)
+        self._names = {name.removeprefix(DRAM): name for name in self._readers} | {name: name for name in self._readers}
+
+    def parse(self, text: str) -> Location:
+        """The place that a text names; DebugError for a wrong form or an unknown name."""
+        match = _FORM.fullmatch(text.strip())
+        if match is None:
+            raise DebugError(f"debug: a place must be written as acc, acc[3], acc[0:4] or out[0, 1], got {text!r}")
+        name = self._names.get(match[1])
+        if name is None:
+            raise DebugError(f"debug: a place must be {one_of(match[1], _shortest(self._names))}")
+        parts = () if match[2] is None else tuple(_index(part, text) for part in match[2].split(","))
+        return Location(name, parts)
+
+    def value(self, place: Location, buffers: Buffers) -> Array:
+        """A copy of what is there; DebugError for an index outside."""
+        whole = self._readers[place.name](buffers)
+        try:
+            return np.array(whole[place.index])
+        except IndexError as error:
+            shape = list(whole.shape)
+            raise DebugError(f"debug: an index of {place.name} must be within {shape}, got {error}") from None
 
 
 def _shortest(names: Mapping[str, str]) -> list[str]:
@@ -104,7 +103,9 @@ def _readers(program: Program) -> Mapping[str, _Reader]:
         "raw": lambda buffers: buffers.raw.reshape(config.out_slots, config.batch, config.block_out),
     }
     readers |= {state.label: _state(state) for state in states(program)}
-    return readers | {f"{DRAM}{tensor.name}": _tensor(program, tensor.name) for tensor in program.tensors}
+    addresses, _ = place(program)
+    tensors = {f"{DRAM}{tensor.name}": _tensor(tensor, addresses[tensor.name]) for tensor in program.tensors}
+    return readers | tensors
 
 
 def states(program: Program) -> tuple[PlugInState, ...]:
@@ -122,6 +123,5 @@ def _state(state: PlugInState) -> _Reader:
     return lambda buffers: buffers.states[state].reshape(state.rows, *state.shape)
 
 
-def _tensor(program: Program, name: str) -> _Reader:
-    tensor, (addresses, _) = program.tensor(name), place(program)
-    return lambda buffers: from_bytes(tensor, buffers.dram[addresses[name] :][: tensor.nbytes])
+def _tensor(tensor: ProgramTensor, address: int) -> _Reader:
+    return lambda buffers: from_bytes(tensor, buffers.dram[address:][: tensor.nbytes])
