@@ -281,7 +281,7 @@ ROOMS: dict[str, str] = {
     ),
     "debugger": (
         "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.function "
-        "simulator.stats simulator.verify simulator.timing simulator"
+        "simulator.stats simulator.verify simulator.timing simulator runtime.executor"
     ),
     "runtime.generate": "support hardware compiler.target runtime.executor runtime.network",
     "commands": (

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from vdla.compiler.target import Target
     from vdla.compiler.tensorize import Intrinsic
     from vdla.compiler.tune import Knobs
-    from vdla.debugger.debugger import Debugger, debug
+    from vdla.debugger.debug import debug
+    from vdla.debugger.debugger import Debugger
     from vdla.hardware.array_port import ArrayPort, array_port
     from vdla.hardware.asm import assemble, disassemble
     from vdla.hardware.config import Buffer, Config, Dram
@@ -199,7 +200,7 @@ _HOMES = {
     "compile_decoder": "vdla.runtime.generate.compile_decoder",
     "datapath_cycles": "vdla.runtime.checks.datapath_test",
     "datapath_sources": "vdla.runtime.checks.datapath_test",
-    "debug": "vdla.debugger.debugger",
+    "debug": "vdla.debugger.debug",
     "default_schedule": "vdla.compiler.operators.cpu",
     "estimate_energy": "vdla.runtime.studies.energy",
     "evaluate": "vdla.runtime.studies.verdict",

@@ -20,7 +20,7 @@ from vdla.runtime.devices import Device, DeviceError
 from vdla.runtime.diagnosis.culprit import Culprit, WrongEntry, find_culprit
 from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.bind_kernels import KernelBinder
-from vdla.runtime.executor.executor import Executor
+from vdla.runtime.executor.executor import Executor, NetworkResult, StepRun
 from vdla.runtime.executor.operator_cycles import operator_of
 from vdla.runtime.executor.plan import ProgramStep, Step
 from vdla.runtime.executor.resident_program import ResidentDamage
@@ -61,15 +61,30 @@ class StepDifference:
     layer: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
+class RegionRun:
+    """The program of a step, and the arrays that the first device's run of the network feeds it."""
+
+    number: int
+    step: ProgramStep
+    program: Program
+    arrays: Mapping[str, Array]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class NetworkComparison:
-    """The two runs of a network; `cycles` of all programs, by device."""
+    """The two runs of a network; `cycles` of all programs, by device.
+
+    `region` is the program of the step that differs; for equal results, that of the first step whose
+    cycles differ.
+    """
 
     name: str
     devices: tuple[str, str]
     steps: int
     cycles: tuple[int, int]
     difference: StepDifference | None
+    region: RegionRun | None = None
 
     @property
     def equal(self) -> bool:
@@ -177,24 +192,57 @@ def compare_network(
     binder, right = KernelBinder(artifact), list[dict[str, Value]]()
     with closing(Executor(artifact, binder.bind, FUNCTIONS, devices[0])) as executor:
         first = executor.run(inputs, observe=lambda step, values: right.append(_results(step, values)))
-    watch, cycles, failure, damage = _Watch(right), 0, "", None
+    watch, second, failure, damage = _Watch(right), None, "", None
     with closing(Executor(artifact, binder.bind, FUNCTIONS, devices[1])) as executor:
         try:
-            cycles = executor.run(inputs, observe=watch).cycles
+            second = executor.run(inputs, observe=watch)
         except _StopError:
             damage = _damage(executor, first.steps[watch.seen].step)
         except (DeviceError, SimulationError) as error:
             failure = str(error)
-    names, difference = (devices[0].name, devices[1].name), None
-    if watch.value is not None or failure:
+    number = watch.seen if second is None else _late_step(first, second)
+    region = None if number is None else _region_run(artifact, number, first.steps[number].step, {**inputs}, right)
+    difference = None
+    if second is None:
         step = first.steps[watch.seen].step
         difference = StepDifference(number=watch.seen, step=step, value=watch.value, failure=failure, damage=damage)
-        if isinstance(step, ProgramStep) and damage is None:
-            known = {**artifact.constants, **inputs}
-            for results in right[: watch.seen]:
-                known |= results
-            difference = _searched(artifact, difference, step, known, devices)
-    return NetworkComparison(artifact.plan.name, names, len(first.steps), (first.cycles, cycles), difference)
+        if region is not None and damage is None:
+            difference = _searched(difference, region, devices)
+    return NetworkComparison(
+        name=artifact.plan.name,
+        devices=(devices[0].name, devices[1].name),
+        steps=len(first.steps),
+        cycles=(first.cycles, 0 if second is None else second.cycles),
+        difference=difference,
+        region=region,
+    )
+
+
+def _late_step(first: NetworkResult, second: NetworkResult) -> int | None:
+    """The first step whose program takes another number of cycles."""
+    pairs = zip(first.steps, second.steps, strict=True)
+    return next((k for k, (one, other) in enumerate(pairs) if _cycles(one) != _cycles(other)), None)
+
+
+def _cycles(run: StepRun) -> int | None:
+    return None if run.statistics is None else run.statistics.total_cycles
+
+
+def _region_run(
+    artifact: Artifact, number: int, step: Step, known: dict[str, Value], right: list[dict[str, Value]]
+) -> RegionRun | None:
+    """The program of a step, with the values that are `known` from before it."""
+    if not isinstance(step, ProgramStep):
+        return None
+    known |= artifact.constants
+    for results in right[:number]:
+        known |= results
+    program = artifact.programs[step.program]
+    arrays = {
+        tensor.name: np.asarray(known[step.tensors[tensor.name]]).reshape(tensor.shape)
+        for tensor in input_tensors(program)
+    }
+    return RegionRun(number, step, program, arrays)
 
 
 def _results(step: Step, values: Mapping[str, Value]) -> dict[str, Value]:
@@ -222,20 +270,10 @@ def _difference(name: str, expected: Value, got: Value) -> ValueDifference | Non
     return ValueDifference(name, index, (ours[first].item(), theirs[first].item()), len(where), expected.size)
 
 
-def _searched(
-    artifact: Artifact,
-    difference: StepDifference,
-    step: ProgramStep,
-    known: Mapping[str, Value],
-    devices: tuple[Device, Device],
-) -> StepDifference:
+def _searched(difference: StepDifference, region: RegionRun, devices: tuple[Device, Device]) -> StepDifference:
     """The difference with the instruction that causes it, where the program alone differs."""
-    program = artifact.programs[step.program]
-    arrays = {
-        tensor.name: np.asarray(known[step.tensors[tensor.name]]).reshape(tensor.shape)
-        for tensor in input_tensors(program)
-    }
-    culprit = find_culprit(program, arrays, devices)
+    program, step = region.program, region.step
+    culprit = find_culprit(program, region.arrays, devices)
     if culprit is None:
         return difference
     operator = int(operator_of(program, step.lines)[culprit.instruction]) if step.lines else -1

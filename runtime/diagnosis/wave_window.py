@@ -57,21 +57,25 @@ class RecordedWaves:
         return f"waves of cycles {self.window.first} to {self.window.last}: {self.file}, shown by {names}"
 
 
-def wave_window(comparison: Comparison, times: Times) -> WaveWindow:
-    """The window around the first difference of runs that are not equal; `times` are the RTL's."""
-    cycle, instruction = _difference(comparison, times)
+def wave_window(comparison: Comparison, times: Times, culprit: int | None = None) -> WaveWindow:
+    """The window around the first difference of runs that are not equal; `times` are the RTL's.
+
+    `culprit` is the instruction that is known to cause a wrong result.
+    """
+    cycle, instruction = _difference(comparison, times, culprit)
     return WaveWindow(max(0, cycle - AROUND_CYCLES), cycle + AROUND_CYCLES, cycle, instruction)
 
 
-def _difference(comparison: Comparison, times: Times) -> tuple[int, int | None]:
-    """The cycle and the instruction of the first difference: of an event, else of the instruction
-    that wrote what differs, else the last event that was seen.
+def _difference(comparison: Comparison, times: Times, culprit: int | None) -> tuple[int, int | None]:
+    """The cycle and the instruction of the first difference: of an event, else of the culprit, else
+    of the instruction that wrote what differs, else the last event that was seen.
     """
     event, memory, buffer = comparison.first_difference, comparison.memory_difference, comparison.buffer_difference
     if event is not None:
         return min(cycle for cycle in event.cycles if cycle != UNKNOWN), event.instruction
     writers = [] if memory is None else list(memory.stores[:1])
     writers += [] if buffer is None or buffer.writer is None else [buffer.writer]
+    writers = writers if culprit is None else [culprit]
     known = [k for k in writers if times.starts[k] != UNKNOWN]
     if known:
         first = min(known, key=lambda k: int(times.starts[k]))
@@ -80,14 +84,19 @@ def _difference(comparison: Comparison, times: Times) -> tuple[int, int | None]:
 
 
 def record_waves(
-    comparison: Comparison, arrays: Mapping[str, Array], open_rtl: Callable[[tuple[int, int]], RtlDevice], file: Path
+    comparison: Comparison,
+    arrays: Mapping[str, Array],
+    open_rtl: Callable[[tuple[int, int]], RtlDevice],
+    file: Path,
+    culprit: int | None = None,
 ) -> RecordedWaves:
     """Repeat the run of the RTL that differed, and write waveforms of the window with saved views.
 
-    `open_rtl` opens the device for a window, with `file` as its waveforms.
+    `open_rtl` opens the device for a window, with `file` as its waveforms; `culprit` is as for
+    `wave_window`.
     """
     times = next(one.times for one in comparison.runs if one.device == RtlDevice.name)
-    window = wave_window(comparison, times)
+    window = wave_window(comparison, times, culprit)
     with open_rtl((window.first, window.last)) as device:
         with suppress(DeviceError, SimulationError):  # a run that failed before fails again
             run(comparison.program, arrays, device)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vdla.hardware.program import Program
 from vdla.runtime.devices import Device
 from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.errors import ExecutorError
@@ -32,6 +33,10 @@ from vdla.support.symbolic_shapes import shape_words
 Array = npt.NDArray[Any]
 Observe = Callable[[Step, Mapping[str, Value]], None]
 """Called with a step that has run and the values, which the next steps may overwrite."""
+ObserveProgram = Callable[[ProgramStep, Program, Mapping[str, Array]], None]
+"""Called with a step that is about to run, its program, and what its input tensors take: arrays
+that the next steps may overwrite.
+"""
 
 
 _MOST_KINDS = 64
@@ -102,6 +107,7 @@ class Executor:
         self._binders = Binders(bind_kernel, self._program, numpy_functions, grid, poison)
         self._runners = {id(self.plan): PlanRunner(self.plan, artifact.constants, self._binders)}
         self._plans: dict[object, Plan] = {}
+        self._observe_program: ObserveProgram | None = None
 
     def _device_memory(self) -> int:
         """The address of the activations, which all programs share since one runs at a time."""
@@ -122,7 +128,13 @@ class Executor:
         self._residents[step.name] = resident
         inputs = {tensor: values[value] for tensor, value in step.tensors.items() if value in step.inputs}
         outputs = {tensor: values[value] for tensor, value in step.tensors.items() if value in step.outputs}
-        return lambda: resident.run(inputs, outputs)
+
+        def run() -> RunStats:
+            if self._observe_program is not None:
+                self._observe_program(step, program, {**fixed, **inputs})
+            return resident.run(inputs, outputs)
+
+        return run
 
     # --- runs
 
@@ -144,8 +156,10 @@ class Executor:
         progress: Callable[[Step], None] | None = None,
         observe: Observe | None = None,
         plan: Plan | None = None,
+        observe_program: ObserveProgram | None = None,
     ) -> NetworkResult:
-        """One run; `progress` is called after each step, `observe` with the values by name, too.
+        """One run; `progress` is called after each step, `observe` with the values by name, too,
+        `observe_program` before each run of a program, those in bodies included.
         `plan` is the one of these inputs where it is known, as of `plan_for`.
 
         Raises:
@@ -153,7 +167,7 @@ class Executor:
         """
         if plan is None:
             plan, inputs = self._fitted(inputs)
-        with self._lock:
+        with self._lock, self._observing(observe_program):
             runner = self._runner(plan)
             runner.start([inputs[name] for name in plan.inputs])
             if progress is None and observe is None and self._grid is None:
@@ -161,6 +175,15 @@ class Executor:
             else:
                 spans = list(self._observed(runner, progress, observe))
             return NetworkResult(plan, dict(zip(plan.outputs, runner.outputs(), strict=True)), spans)
+
+    @contextmanager
+    def _observing(self, observe_program: ObserveProgram | None) -> Iterator[None]:
+        """Call `observe_program` within this."""
+        self._observe_program = observe_program
+        try:
+            yield
+        finally:
+            self._observe_program = None
 
     def _observed(
         self, runner: PlanRunner, progress: Callable[[Step], None] | None, observe: Observe | None

@@ -17,7 +17,7 @@ from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.artifact_certificate import ArtifactCertificate
 from vdla.runtime.executor.bind_kernels import KernelBinder
 from vdla.runtime.executor.errors import ModelError
-from vdla.runtime.executor.executor import Executor, NetworkResult
+from vdla.runtime.executor.executor import Executor, NetworkResult, ObserveProgram
 from vdla.runtime.executor.generated_text import GeneratedText
 from vdla.runtime.executor.grid_executor import GridExecutor
 from vdla.runtime.executor.pending_run import PendingRun, RunQueue
@@ -115,10 +115,17 @@ class Model:
         results = executor.outputs(inputs, plan)
         return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
 
-    def run(self, inputs: Mapping[str, Array], progress: Callable[[Step], None] | None = None) -> NetworkResult:
-        """One run on inputs by name: all outputs, and what each step took."""
+    def run(
+        self,
+        inputs: Mapping[str, Array],
+        progress: Callable[[Step], None] | None = None,
+        observe_program: ObserveProgram | None = None,
+    ) -> NetworkResult:
+        """One run on inputs by name: all outputs, and what each step took. `progress` is called
+        after each step, `observe_program` before each run of a program, with what it takes.
+        """
         executor, plan = self._specialised.chosen(self._general, inputs)
-        return executor.run(inputs, progress, plan=plan)
+        return executor.run(inputs, progress, plan=plan, observe_program=observe_program)
 
     def start(self, *arrays: Array, **named: Array) -> PendingRun:
         """A run as a call makes it, without waiting for it: runs are done in their order, and the

@@ -150,18 +150,18 @@ def test_the_help_names_every_command() -> None:
     shell = Shell(vdla.debug(assemble(TEXT), {"x": np.zeros((8, 4), np.int8)}), out)
     shell.script(["help"])
     first = {line.split()[0] for line in out.getvalue().splitlines() if line and line[0] != " "}
-    assert set(shell.commands()) - first == {"delete"}  # which stands beside breakpoints
-    assert shell.completenames("re") == ["reverse "]
+    assert set(shell.commands()) - first == {"delete", "layers"}  # which stand beside breakpoints and regions
+    assert shell.completenames("rev") == ["reverse "]
     assert list(commands_of("a; b\nc")) == ["a", " b", "c"]
 
 
 @pytest.mark.parametrize(
     ("commands", "message"),
     [
-        ("foo", "a command must be one of back, break, breakpoints, delete, finish, go, help, list, print, quit, "
-                "reverse, run, source, status, step, where, why, got foo"),
-        ("stp", "a command must be one of back, break, breakpoints, delete, finish, go, help, list, print, quit, "
-                "reverse, run, source, status, step, where, why, got stp (did you mean step?)"),
+        ("foo", "a command must be one of back, break, breakpoints, delete, finish, go, help, layers, list, print, "
+                "quit, regions, reverse, run, source, status, step, where, why, got foo"),
+        ("stp", "a command must be one of back, break, breakpoints, delete, finish, go, help, layers, list, print, "
+                "quit, regions, reverse, run, source, status, step, where, why, got stp (did you mean step?)"),
         ("run 3", "run must be written alone, got 3"),
         ("delete x", "delete must have a number, got x"),
         ("go", "an instruction must be a number from 0 to 3, got nothing"),
@@ -199,9 +199,57 @@ def test_a_program_out_of_bounds_is_refused(folder: Path, capsys: pytest.Capture
     assert error.startswith("vdla: debug: a program must access memory within its bounds, got program small: refused")
 
 
-def test_a_network_is_refused(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["debug", str(digits / "digits.vdla")]) == BAD_INPUT
-    path = digits / "digits.vdla"
-    assert capsys.readouterr().err == (
-        f"vdla: debug: a program must be a program file or assembly (.s), got the network {path}\n"
-    )
+def test_a_network(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(digits / "one.npy", np.load(digits / "x.npy")[:1])
+    words = [
+        "debug",
+        str(digits / "digits.vdla"),
+        "--execute",
+        "regions; layers; break layer conv2; run; where; go end",
+    ]
+    assert main([*words, "--input", str(digits / "one.npy")]) == OK
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(">    1  region 1, ")
+    assert lines[0].endswith(" cycles: conv1, conv2, pool, conv3, conv4, add, average, logits")
+    assert lines[1].startswith("  conv1: from instruction ")
+    stop = next(number for number, line in enumerate(lines) if line.startswith("breakpoint 1: layer conv2 (cycle "))
+    assert lines[stop + 1].startswith("breakpoint 1, region 1, cycle ")
+    assert lines[stop + 3] == "layer: conv2"
+    assert lines[-1].startswith("region 1, cycle ") and lines[-1].endswith(", the end")
+
+
+def test_a_network_is_fed_the_arrays_of_a_seed(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def said_of(*words: str) -> str:
+        assert main(["debug", str(digits / "digits.vdla"), "--execute", "go end; print out", *words]) == OK
+        return capsys.readouterr().out
+
+    assert said_of() == said_of("--seed", "0") != said_of("--seed", "1")
+
+
+def test_a_network_on_another_memory_takes_longer(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["debug", str(digits / "digits.vdla"), "--execute", "where", "--dram", "read_latency=300"])
+    slow = capsys.readouterr().out
+    main(["debug", str(digits / "digits.vdla"), "--execute", "where"])
+    assert int(slow.split()[5].strip(",")) > int(capsys.readouterr().out.split()[5].strip(","))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--input", "x.npy"], "inputs of a network must be for one run, got those for 3"),
+        (["--execute", "go region 2"], "a region must be a number from 1 to 1, got 2"),
+        (["--execute", "go region x"], "go region must have a number, got x"),
+        (["--execute", "regions 1"], "regions must be written alone, got 1"),
+        (["--execute", "layers 1"], "layers must be written alone, got 1"),
+    ],
+)
+def test_wrong_words_of_a_network(
+    digits: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
+) -> None:
+    monkeypatch.chdir(digits)
+    assert main(["debug", "digits.vdla", *words]) == BAD_INPUT
+    assert capsys.readouterr().err == f"vdla: debug: {message}\n"
+
+
+def test_a_program_is_a_region_without_layers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "regions; layers") == (">    1  small, 4 instructions, 176 cycles\nno layers in this program\n")

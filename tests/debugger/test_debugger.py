@@ -353,7 +353,7 @@ def test_private_states_are_watched_by_rows() -> None:
     program = random_verified_program(MACHINES["line buffer"], 5, 90)
     run = vdla.debug(program, random_arrays(program, 1))
     taps = [k for k in range(len(program)) if row_text(program, k).startswith("dw_taps ")]
-    label = next(state.label for state in run._states._engine.buffers.states if state.label.endswith(".taps"))
+    label = next(state.label for state in run._states_of(0)[1]._engine.buffers.states if state.label.endswith(".taps"))
     run.break_at(f"write {label}")
     assert stops(run) == by_start(run, taps) != []
 

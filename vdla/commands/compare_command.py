@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from vdla.hardware.program import Program
     from vdla.runtime.devices import Device
     from vdla.runtime.diagnosis.comparison import Comparison
+    from vdla.runtime.diagnosis.network_comparison import NetworkComparison
 
 EXAMPLES = """\
   vdla compare sim rtl c2.vdla           exit code 1 when they differ
@@ -34,6 +36,7 @@ EXAMPLES = """\
                                          layer, instruction and entry
 """
 
+_NO_WAVES = "no waves: they show a difference, and there is none"
 _NEIGHBOURS = 10  # rows of the table around the first difference
 
 
@@ -119,9 +122,11 @@ def _run_network(arguments: argparse.Namespace) -> int:
         for number, arrays in enumerate(inputs.runs):
             show(f"input {number + 1}", number, len(inputs))
             comparison = compare_network(artifact, arrays, (one, other))
-            if not comparison.equal:
+            if not comparison.equal or (arguments.waves is not None and comparison.region is not None):
                 break
     print(comparison)
+    if arguments.waves is not None:
+        print(_network_waves(comparison, arguments))
     return OK if comparison.equal else FINDING
 
 
@@ -132,18 +137,18 @@ def _check_waves(arguments: argparse.Namespace) -> None:
     if waves.suffix != ".fst":
         raise CommandError(f"compare: --waves must name a .fst file, got {waves}")
     require_folder("compare", "--waves", waves)
-    if arguments.program is not None and is_model(arguments.program):
-        raise CommandError("compare: --waves must be left out for a network, got one; compare its program")
 
 
-def _waves(comparison: Comparison, arrays: dict[str, Any], arguments: argparse.Namespace) -> str:
+def _waves(
+    comparison: Comparison, arrays: Mapping[str, Any], arguments: argparse.Namespace, culprit: int | None = None
+) -> str:
     """Write the waveforms of a difference; a line that says which."""
     from vdla.runtime.devices.rtl import RtlDevice
     from vdla.runtime.diagnosis.comparison import memory_bytes
     from vdla.runtime.diagnosis.wave_window import record_waves
 
     if comparison.equal:
-        return "no waves: they show a difference, and there is none"
+        return _NO_WAVES
     program = comparison.program
     config, size = with_dram(program.config, arguments.dram), memory_bytes(program)
 
@@ -151,7 +156,28 @@ def _waves(comparison: Comparison, arrays: dict[str, Any], arguments: argparse.N
         options: dict[str, Any] = {"assertions": arguments.assertions, "waves": arguments.waves, "window": window}
         return RtlDevice(config, size, arguments.timeout, **options)
 
-    return str(record_waves(comparison, arrays, open_rtl, arguments.waves))
+    return str(record_waves(comparison, arrays, open_rtl, arguments.waves, culprit))
+
+
+def _network_waves(comparison: NetworkComparison, arguments: argparse.Namespace) -> str:
+    """Write the waveforms of the program that differs first; a line that says which."""
+    from vdla.runtime.diagnosis.comparison import compare, memory_bytes
+
+    region, difference = comparison.region, comparison.difference
+    if region is None:
+        if difference is None:
+            return _NO_WAVES
+        return f"no waves: step {difference.number} ({difference.step.name}) runs no program of the accelerator"
+    config, size = with_dram(region.program.config, arguments.dram), memory_bytes(region.program)
+    with ExitStack() as stack:
+        one, other = (
+            stack.enter_context(_open(name, config, arguments, size)) for name in (arguments.first, arguments.second)
+        )
+        alone = compare(region.program, region.arrays, (one, other))
+    if alone.equal:
+        return f"no waves: the program of step {region.number} ({region.step.name}) alone runs alike on both"
+    cause = None if difference is None or difference.culprit is None else difference.culprit.instruction
+    return f"step {region.number} ({region.step.name}): {_waves(alone, region.arrays, arguments, cause)}"
 
 
 def _is_board(name: str) -> bool:

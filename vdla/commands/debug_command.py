@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`vdla debug`: a program on the simulator, stopped and stepped, forwards and backwards."""
+"""`vdla debug`: a program or a network on the simulator, stopped and stepped, both ways."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from vdla.commands import OK, CommandError
 from vdla.commands.arrays import read_inputs, with_random
 from vdla.commands.files import is_model, read_text
 from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, with_dram
+from vdla.commands.model_inputs import model_inputs
 from vdla.commands.options import add_options
 from vdla.commands.program_file import ASSEMBLY, read_program
 
@@ -23,18 +24,21 @@ EXAMPLES = """\
   vdla debug stuck.s --execute "go end; status"
                                          of a program that hangs
   vdla debug c6.vdla < commands.txt
+  vdla debug model.vdla --input x.npy --execute "break layer conv1; run; where"
+                                         of a network, with what it feeds each
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The program, its inputs, the commands."""
-    add_options(parser, {"program PROGRAM": "a program file, or assembly text (.s)"})
+    add_options(parser, {"program PROGRAM": "a program file, assembly text (.s), or a compiled network"})
     add_extension_argument(parser, "an extension that the program needs")
     add_options(
         parser,
         {
             "--execute COMMANDS": "carry out commands, with ; between them, in place of those typed",
-            "--input NAME=FILE...": "packed arrays as .npy files",
+            "--input NAME=FILE...": "packed arrays as .npy files; "
+            "of a network plain ones, also FILE.npy for its only input",
             "--seed SEED = 0": "seed of the inputs without a file (default 0)",
         },
     )
@@ -56,12 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _debugger(arguments: argparse.Namespace) -> Debugger:
-    from vdla.debugger.debugger import debug
+    from vdla.debugger.debug import debug
     from vdla.simulator.verify import VerifyError
 
     path = arguments.program
     if is_model(path):
-        raise CommandError(f"debug: a program must be a program file or assembly (.s), got the network {path}")
+        return _network_debugger(arguments)
     program = read_program(path)
     arrays = with_random(program, read_inputs(arguments.input), arguments.seed)
     try:
@@ -73,3 +77,15 @@ def _debugger(arguments: argparse.Namespace) -> Debugger:
 
         result.source_file_lines = instruction_lines(read_text(path))
     return result
+
+
+def _network_debugger(arguments: argparse.Namespace) -> Debugger:
+    from vdla.debugger.debug import debug
+    from vdla.runtime.executor.artifact import Artifact
+
+    artifact = Artifact.load(arguments.program)
+    inputs = model_inputs(artifact.plans, arguments.input, arguments.seed, "debug")
+    if len(inputs) != 1:
+        raise CommandError(f"debug: inputs of a network must be for one run, got those for {len(inputs)}")
+    config = None if artifact.config is None else with_dram(artifact.config, arguments.dram)
+    return debug(artifact, inputs.runs[0], config)

@@ -12,7 +12,7 @@ from typing import TextIO
 
 import numpy as np
 
-from vdla.debugger.breakpoints import instruction_number
+from vdla.debugger.breakpoints import instruction_number, layer_ranks
 from vdla.debugger.debugger import Debugger, StepKind, Stop
 from vdla.debugger.errors import DebugError
 from vdla.debugger.timeline import Reason
@@ -38,7 +38,7 @@ step [TO] [N]   on by N instructions, or to the next of the same unit, another
                 line, the next token; or by cycles: step cycle 10
 back [TO] [N]   the same backwards
 finish          to the cycle after the end of this instruction
-go PLACE        to instruction 12, cycle 500, start or end
+go PLACE        to instruction 12, cycle 500, start or end; of a network, region 2
 print PLACE     acc[0], inp[0:4], wgt[1], scl[0], uop[2], out[3], raw[0], a
                 tensor such as dram.out[0, 1], a private state
 where           the cycle, the instruction and its line of the schedule
@@ -46,8 +46,13 @@ status          what every unit does or waits for, tokens in the queues
 why [N]         what an instruction waited for, here or number N
 list [N]        the assembly around here, or around instruction N
 source          the loops of the schedule
+regions         the programs of a network; layers those of this one
 help            this list
 quit            leave
+
+In a network these are of the region where one is. There is also: break in 2
+PLACE, break in all PLACE, break region 2, break layer conv1, step layer, step
+region. At its end, a step or run goes on to the next region.
 
 b, c, h, l, p, q, r, s and w are short for break, continue, help, list, print,
 quit, run, step and where, rc for reverse. An empty line repeats a step.
@@ -87,10 +92,14 @@ class Shell(cmd.Cmd):
                 self._say("")
 
     def _title(self) -> str:
-        program, debugger = self.debugger.program, self.debugger
+        debugger = self.debugger
+        timelines = [debugger.timeline_of(number + 1) for number in range(len(debugger.runs))]
         ends = "hangs after" if debugger.hangs else "takes"
-        size = f"{len(program)} instructions, {ends} {debugger.total_cycles} cycles"
-        return f"{program.name} for {program.config.name}: {size}"
+        cycles = sum(timeline.total for timeline in timelines)
+        count = sum(len(run.program) for run in debugger.runs)
+        regions = f"{_count(len(debugger.runs), 'region')}, " if debugger.is_network else ""
+        size = f"{regions}{count} instructions, {ends} {cycles} cycles"
+        return f"{debugger.name} for {debugger.program.config.name}: {size}"
 
     def onecmd(self, line: str) -> bool:
         """Carry out one command; whether it was the last."""
@@ -182,6 +191,8 @@ class Shell(cmd.Cmd):
                 self._stopped(self.debugger.go_to_cycle(self.debugger.total_cycles))
             case ["cycle", number]:
                 self._stopped(self.debugger.go_to_cycle(_number("go cycle", number)))
+            case ["region", number]:
+                self._stopped(self.debugger.go_to_region(_number("go region", number)))
             case _:
                 self._stopped(self.debugger.go_to(instruction_number(text, self.debugger.program)))
 
@@ -201,6 +212,8 @@ class Shell(cmd.Cmd):
         _refuse("where", text)
         self._say(self._where())
         instruction = self.debugger.instruction
+        if self.debugger.layer is not None:
+            self._say(f"layer: {self.debugger.layer}")
         line = self._line(instruction)
         if line:
             self._say(f"from: {line}")
@@ -237,7 +250,12 @@ class Shell(cmd.Cmd):
         """Print the assembly around an instruction."""
         debugger = self.debugger
         here = instruction_number(text, debugger.program) if text else debugger.instruction or 0
-        stops = {int(debugger.timeline.order[rank]) for one in debugger.breakpoints for _, rank in one.moments}
+        stops = {
+            int(debugger.timeline.order[rank])
+            for one in debugger.breakpoints
+            for number, (_, rank) in one.places
+            if number + 1 == debugger.region and rank >= 0
+        }
         for k in range(max(0, here - _AROUND), min(len(debugger.program), here + _AROUND + 1)):
             marks = ("*" if k in stops else " ") + (">" if k == debugger.instruction else " ")
             self._say(f"{marks} {k:>5}  {debugger.assembly(k)}")
@@ -249,6 +267,29 @@ class Shell(cmd.Cmd):
         current = -1 if here is None else int(program.source_of[here])
         lines = [f"{'>' if k == current else ' '} {k:>4}  {line}" for k, line in enumerate(program.source_lines)]
         self._say("\n".join(lines) or "no schedule in this program")
+
+    def do_regions(self, text: str) -> None:
+        """Print the programs of a network."""
+        _refuse("regions", text)
+        debugger = self.debugger
+        for number, run in enumerate(debugger.runs, 1):
+            mark = ">" if number == debugger.region else " "
+            cycles = debugger.timeline_of(number).total
+            size = f"{len(run.program)} instructions, {cycles} cycles"
+            layers = f": {', '.join(run.layers)}" if run.layers else ""
+            self._say(f"{mark} {number:>4}  {run.region or debugger.name}, {size}{layers}")
+
+    def do_layers(self, text: str) -> None:
+        """Print the layers of the program, and where they begin."""
+        _refuse("layers", text)
+        debugger, run = self.debugger, self.debugger.runs[self.debugger.region - 1]
+        timeline, lines = debugger.timeline, []
+        for rank in layer_ranks(run, timeline).tolist():
+            instruction = int(timeline.order[rank])
+            name = run.layers[run.layer_of[instruction]]
+            mark = ">" if name == debugger.layer else " "
+            lines.append(f"{mark} {name}: from instruction {instruction}, cycle {timeline.starts[instruction]}")
+        self._say("\n".join(lines) or "no layers in this program")
 
     def do_help(self, text: str) -> None:
         """Print the list of commands."""
@@ -263,7 +304,8 @@ class Shell(cmd.Cmd):
         end = ", the start" if here is None and not debugger.cycle else ""
         if debugger.cycle == debugger.total_cycles:
             end = ", where it hangs" if debugger.hangs else ", the end"
-        place = f"cycle {debugger.cycle} of {debugger.total_cycles}{end}"
+        region = f"region {debugger.region}, " if debugger.is_network else ""
+        place = f"{region}cycle {debugger.cycle} of {debugger.total_cycles}{end}"
         return place if here is None or end else f"{place}, instruction {here}: {debugger.assembly(here)}"
 
     def _line(self, instruction: int | None) -> str:
@@ -274,6 +316,10 @@ class Shell(cmd.Cmd):
 def commands_of(text: str) -> Iterator[str]:
     """The commands of a text, which semicolons or ends of lines part."""
     return (part for line in text.splitlines() for part in line.split(";"))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _number(where: str, text: str) -> int:

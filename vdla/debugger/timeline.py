@@ -75,9 +75,14 @@ class Timeline:
         return int(np.searchsorted(self._results, cycle, "left"))
 
     @cached_property
-    def takes_token(self) -> Bools:
-        """Whether each instruction takes a token."""
-        return np.asarray((self.givers != NONE).any(axis=1), np.bool_)
+    def all_ranks(self) -> Ints:
+        """The ranks of all instructions that start."""
+        return np.arange(len(self.order))
+
+    @cached_property
+    def token_ranks(self) -> Ints:
+        """The ranks of the instructions that take a token."""
+        return np.flatnonzero((self.givers != NONE).any(axis=1)[self.order])
 
     @cached_property
     def givers(self) -> Ints:

@@ -8,13 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from helpers.faulty_devices import FlippingStore, WrongGemm
 from helpers.fst import read_waves
+from helpers.quantiser import to_qdq
 
 from vdla.cli import main
 from vdla.commands.arrays import with_random
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer
 from vdla.hardware.program import Program
+from vdla.networks.registry import NETWORKS
 from vdla.runtime.devices import DeviceError, registry
 from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.run import run
@@ -22,6 +25,8 @@ from vdla.runtime.devices.sim import SimDevice
 from vdla.runtime.diagnosis.comparison import BufferDifference, Comparison, DeviceRun, MemoryDifference, memory_bytes
 from vdla.runtime.diagnosis.wave_views import MOST_MARKERS, WaveView, signal_groups, wave_markers
 from vdla.runtime.diagnosis.wave_window import AROUND_CYCLES, wave_window
+from vdla.runtime.executor.artifact import Artifact
+from vdla.runtime.network.compile_network import compile_network
 from vdla.simulator.stats import RunStats, Times
 from vdla.simulator.stats.times import EventDifference
 from vdla.simulator.timing import time_program
@@ -72,6 +77,7 @@ def test_without_one_it_lies_around_who_wrote_what_differs() -> None:
     assert wave_window(comparison, times).cycle == times.starts[30]
     comparison, times = different(memory_difference=memory, buffer_difference=buffer)
     assert (wave_window(comparison, times).cycle, wave_window(comparison, times).instruction) == (times.starts[20], 20)
+    assert wave_window(comparison, times, culprit=10).instruction == 10
     comparison, times = different(buffer_difference=replace(buffer, writer=None))
     assert wave_window(comparison, times).cycle == times.ends.max()
     assert wave_window(comparison, Times.none(len(PROGRAM))).cycle == 0
@@ -225,6 +231,75 @@ def test_a_run_that_fails_has_waves_of_its_last_events(
     assert main(["compare", "sim", "rtl", "p.vdla", "--waves", "d.fst", "--timeout", str(total // 2)]) == 1
     said = capsys.readouterr().out.splitlines()[-1]
     assert said.startswith("waves of cycles ") and read_waves(Path("d.fst")).names
+
+
+# --- of networks ----------------------------------------------------------------------------------
+
+
+class Slow(SimDevice):
+    """A simulator on which the last instruction of one program ends late."""
+
+    name = "slow"
+
+    def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
+        stats = super()._run(program, addresses)
+        if program.name != SECOND:
+            return stats
+        ends = stats.ends.copy()
+        ends[-1] += 3
+        return replace(stats, ends=ends, total_cycles=stats.total_cycles + 3)
+
+
+SECOND = "region2"
+
+
+@pytest.fixture
+def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Artifact:
+    """A network of two programs and a layer of the CPU between them, also as a file here."""
+    digits = NETWORKS["digits"]
+    model = digits.build(**digits.small)
+    quantised = to_qdq(model, [digits.inputs(model, seed=seed) for seed in (1, 2)])
+    place = {"conv1": "vdla", "conv2": "vdla", "conv3": "cpu", "conv4": "vdla"}
+    artifact = compile_network(quantised, "tiny", place=place).artifact
+    devices = {"slow": Slow, "wrong": WrongGemm, "store": FlippingStore, "rtl": RtlDevice, "sim": SimDevice}
+    monkeypatch.setattr(registry, "DEVICES", devices)
+    monkeypatch.chdir(tmp_path)
+    artifact.save("n.vdla")
+    return artifact
+
+
+@pytest.mark.rtl
+def test_a_network_has_the_waves_of_the_region_with_a_wrong_result(
+    network: Artifact, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "wrong", "rtl", "n.vdla", "--waves", "d.fst"]) == 1
+    output = capsys.readouterr().out.splitlines()
+    step = output[0].split(" on vdla")[0]
+    assert step.startswith("step ") and output[-1].startswith(f"{step}: waves of cycles ")
+    first, last = (int(text) for text in output[-1].split(": d.fst")[0].split("cycles ")[1].split(" to "))
+    assert last - first <= 2 * AROUND_CYCLES and read_waves(Path("d.fst")).names
+    instruction = next(line for line in output if line.startswith("instruction ")).split()[1].strip(":")
+    assert f"marker_set {instruction}_start" in Path("d.sucl").read_text(encoding="utf-8")
+
+
+@pytest.mark.rtl
+def test_a_network_has_the_waves_of_the_region_whose_cycles_differ(
+    network: Artifact, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert network.programs[1].name == SECOND
+    assert main(["compare", "slow", "rtl", "n.vdla", "--waves", "d.fst"]) == 0  # the results are right
+    output = capsys.readouterr().out.splitlines()
+    assert output[0].startswith("equal: ") and output[0].endswith(" cycles")
+    assert output[-1].split(": ")[0].endswith("(region 2)") and read_waves(Path("d.fst")).names
+    last = len(network.programs[1]) - 1
+    assert f"marker_set {last}_end" in Path("d.sucl").read_text(encoding="utf-8")
+
+
+@pytest.mark.rtl
+def test_equal_networks_have_no_waves(network: Artifact, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "sim", "rtl", "n.vdla", "--waves", "d.fst"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "no waves: they show a difference, and there is none"
+    assert not Path("d.fst").exists()
 
 
 @pytest.mark.parametrize(
