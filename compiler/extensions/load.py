@@ -11,8 +11,8 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from os import PathLike
 from pathlib import Path
@@ -157,6 +157,8 @@ def _states(part: Part) -> set[State]:
 
 Declaration = Callable[[Config], Declared]
 Source = str | PathLike[str] | Declaration
+_Made = tuple[ExtensionUnit, PlugInUnit]
+_MACHINES = 64  # of which an extension keeps what it has made
 
 
 def extend(config: Config, *sources: Source) -> Config:
@@ -182,19 +184,41 @@ def _with(config: Config, unit: PlugInUnit) -> Config:
         raise ExtensionError(f"{parts[-1].place}: {error}") from None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class LoadedExtension:
-    """An extension of this process; `declare` is a user's function."""
+    """An extension of this process; `declare` is a user's function, which is asked once for each
+    machine: programs and networks name their extensions again and again. To load it anew asks anew.
+    """
 
     declare: Declaration
+    _made: dict[Config, _Made | ExtensionError] = field(default_factory=dict, init=False, repr=False)
 
     def unit(self, config: Config) -> ExtensionUnit:
-        """The declaration for a plain configuration; ExtensionError with the line of its fault."""
-        return unit_of(_place_of(self.declare), _guarded(self.declare, config))
+        """The declaration for a plain configuration; ExtensionError with the line of its fault, or
+        where it does not fit.
+        """
+        return self._outcome(config)[0]
 
     def plug_ins(self, config: Config) -> PlugInUnit:
-        """Its plug-in unit for a machine."""
-        return self.unit(config).plug_ins(config)
+        """Its plug-in unit for a machine; ExtensionError as of `unit`."""
+        return self._outcome(config)[1]
+
+    def _outcome(self, config: Config) -> _Made:
+        if config not in self._made:
+            if len(self._made) >= _MACHINES:
+                self._made.clear()
+            self._made[config] = self._attempt(config)
+        outcome = self._made[config]
+        if isinstance(outcome, ExtensionError):
+            raise outcome.with_traceback(None)
+        return outcome
+
+    def _attempt(self, config: Config) -> _Made | ExtensionError:
+        try:
+            unit = unit_of(_place_of(self.declare), _guarded(self.declare, config))
+            return unit, unit.plug_ins(config)
+        except ExtensionError as error:
+            return error
 
 
 def declared_for(source: Source, target: Any) -> ExtensionUnit:  # noqa: ANN401  what `declare` takes
@@ -207,7 +231,6 @@ def load_extension(source: Source) -> LoadedExtension:
     """Make an extension known to this process, which can then read what names it: programs and
     configurations.
     """
-    _fitting_unit.cache_clear()  # a function may declare something else now, as in a notebook
     result = LoadedExtension(source if callable(source) else _declaration(str(source)))
     register(source if callable(source) else str(source), result.plug_ins)
     return result
@@ -275,17 +298,12 @@ def _units(config: Config, name: str) -> Iterator[ExtensionUnit]:
             yield unit
 
 
-@lru_cache(maxsize=256)
 def _fitting_unit(extension: LoadedExtension, config: Config) -> ExtensionUnit | None:
-    """The declaration for a plain machine, None if the machine cannot have it. Networks ask again
-    for each of their layers.
-    """
+    """The declaration for a plain machine, None if the machine cannot have it."""
     try:
-        unit = extension.unit(config)
-        unit.plug_ins(config)
+        return extension.unit(config)
     except ExtensionError:
         return None
-    return unit
 
 
 def _not_loaded(part: PlugIn | PlugInStage) -> ExtensionError:
