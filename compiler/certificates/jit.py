@@ -19,6 +19,8 @@ from vdla.support.plain import PLAIN, plain
 if not PLAIN:
     from numba import njit
 
+    from vdla.support.compile_once import compile_once
+
 Int = Any  # int64 in compiled code; NumPy's operators give type checkers other types
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -41,6 +43,7 @@ def entry_point(function: Function) -> Function:
     stored = getattr(result._cache, "_cache_file", None)
     if stored is not None and hasattr(stored, "_source_stamp"):
         stored._source_stamp = (stored._source_stamp, _digest())
+    compile_once(result)
     entry: Function = result
     return entry
 
