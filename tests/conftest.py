@@ -41,13 +41,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without `--long`, tests that are marked `long` do not run. Of processes beside each other,
-    none has a long test to do when the others are done.
+    """Without `--long`, tests that are marked `long` do not run; with it, those marked `short` do
+    not, since a long one has all of their cases. Of processes beside each other, none has a long
+    test to do when the others are done.
     """
-    if not config.getoption("--long"):
-        left_out = [item for item in items if item.get_closest_marker("long")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
+    mark = "short" if config.getoption("--long") else "long"
+    left_out = [item for item in items if item.get_closest_marker(mark)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not item.get_closest_marker(mark)]
     if "PYTEST_XDIST_WORKER" in os.environ:
         from helpers.slow_first import slow_files_first
 
@@ -60,7 +61,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    gc.set_threshold(100_000, 20, 20)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.rtl
 TINY = Config.preset("tiny")
 
 
+@pytest.mark.short  # the benchmark has every machine with every memory
 @pytest.mark.parametrize("memory", range(len(DRAMS)))
 def test_rtl_equals_the_simulator_with_every_memory_model(memory: int) -> None:
     machine = replace(TINY, dram=DRAMS[memory])
@@ -69,6 +70,7 @@ def test_a_wrong_value_that_no_store_carries_away_is_a_mismatch(monkeypatch: pyt
     assert outcome.without_comparison == 0
 
 
+@pytest.mark.short  # the benchmark has every machine with every memory
 def test_every_machine_agrees_on_a_few_programs() -> None:
     """Three lengths on each machine, with one of the memories each; the others start at random."""
     memories = cycle(DRAMS)

@@ -163,7 +163,8 @@ def batches():
     """All operators, many in one program; a few run in the short suite too."""
     found = [*CASES, *QUANTISED]
     parts = [found[at : at + BATCH] for at in range(0, len(found), BATCH)]
-    return [pytest.param(SHORT, id="some"), *(pytest.param(part, id=part[0], marks=pytest.mark.long) for part in parts)]
+    some = pytest.param(SHORT, id="some", marks=pytest.mark.short)
+    return [some, *(pytest.param(part, id=part[0], marks=pytest.mark.long) for part in parts)]
 
 
 @pytest.mark.parametrize("names", batches())

@@ -4,6 +4,7 @@
 import numpy as np
 import onnxruntime
 import pytest
+from helpers.seeds import long_count
 from onnx import TensorProto, helper, numpy_helper
 
 import vdla
@@ -76,7 +77,7 @@ def test_a_sample_of_the_options_agrees_with_onnx_runtime(place):
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
 def test_options_agree_with_onnx_runtime(part):
-    grid = Grid(OPERATORS, seed=8, count=120)
+    grid = Grid(OPERATORS, seed=8, count=long_count(120))
     outcomes = [judge(grid.case(place)) for place in range(part, len(grid), 4)]
     assert [outcome.text for outcome in outcomes if outcome.verdict is not GridVerdict.PASSED] == []
 
