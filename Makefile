@@ -2,7 +2,8 @@
 # make demo    install into .venv and run the main job
 # make check   what takes less than a minute: style, types, the rules on imports, names and pages
 # make test    install with the development tools and run the tests
-# make test-long  what takes too long for every day: equality, planted defects, further seeds
+# make test-long  what takes too long for every day: equality, planted defects, further seeds; all
+#                 seeds with VDLA_ALL_SEEDS=1
 # make test-all   both in one run, as CI has them; CHECKED=1 leaves out what make check has run
 # make test-numpy1  the tests that numpy 1.26 could break, in an environment of its own
 # make test-board   virtual boards through the unmodified client of PYNQ, in the same environment
@@ -36,7 +37,7 @@ WARM := $(BIN)/python -m vdla.simulator.warm_up
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check check-style check-types check-rules test test-long test-all numpy1 test-numpy1 test-board lint bench results docs clean
+.PHONY: help demo install-dev check check-style check-types check-rules test test-long test-all numpy1 test-numpy1 test-board lint bench results docs clean
 
 help:
 	@sed -n 's/^# make/  make/p' Makefile
@@ -68,6 +69,8 @@ $(DEV): pyproject.toml | $(BIN)/python
 
 demo: $(BASE)
 	@$(BIN)/vdla demo
+
+install-dev: $(DEV)
 
 check: check-style check-types check-rules
 
