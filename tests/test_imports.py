@@ -283,7 +283,7 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.function "
         "simulator.stats simulator.verify simulator.timing simulator runtime.executor"
     ),
-    "runtime.generate": "support hardware compiler.target runtime.executor runtime.network",
+    "runtime.generate": "support hardware compiler.target compiler.graph.quantise runtime.executor runtime.network",
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic "
         "hardware.asm compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm "
@@ -340,6 +340,9 @@ ROOMS: dict[str, str] = {
     "benchmarks.peers": (
         "support hardware hardware.fpga compiler.graph runtime.executor runtime.network boards networks "
         "benchmarks.harness benchmarks"
+    ),
+    "compiler.plug_ins": (
+        "hardware compiler.te compiler.extensions compiler.operators.definitions compiler.layer_programs"
     ),
 }
 

@@ -311,13 +311,23 @@ def _not_loaded(part: PlugIn | PlugInStage) -> ExtensionError:
     return ExtensionError(f"{part.place}: extension {part.label} {rule}")
 
 
+_SHIPPED = Path(__file__).parents[1] / "plug_ins"
+
+
+def shipped() -> tuple[str, ...]:
+    """The names of the plug-ins that come with the toolkit."""
+    return tuple(sorted(path.stem for path in _SHIPPED.glob("*.py") if path.stem != "__init__"))
+
+
 def _declaration(source: str) -> Declaration:
-    """The function `declare` of a file, or that of the entry point of this name."""
+    """The function `declare` of a file, or that of the plug-in or the entry point of this name."""
     for entry in entry_points(group=ENTRY_POINTS, name=source):
         return _of_entry_point(entry)
+    if source in shipped():
+        return _declaration(str(_SHIPPED / f"{source}.py"))
     path = Path(source)
     if path.suffix != ".py":
-        names = ", ".join(sorted(entry.name for entry in entry_points(group=ENTRY_POINTS))) or "none"
+        names = ", ".join(sorted([*shipped(), *(entry.name for entry in entry_points(group=ENTRY_POINTS))]))
         raise ExtensionError(f"extension: source must be a file that ends in .py or one of {names}, got {source}")
     if not path.is_file():
         raise ExtensionError(f"extension: {unreadable(path, FileNotFoundError())}")

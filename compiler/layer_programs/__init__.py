@@ -8,13 +8,15 @@ builder.add([Load(Buffer.INP, x_size=8)], tensor="data", signals=["compute"])
 """
 
 from vdla.compiler.layer_programs.channel_product import channel_product
-from vdla.compiler.layer_programs.formulated import formulated
+from vdla.compiler.layer_programs.formulated import formulated, placeholders
+from vdla.compiler.layer_programs.int4_dense import Int4Dense
 from vdla.compiler.layer_programs.layer_program import LayerProgram, ProgramBuilder
 from vdla.compiler.layer_programs.mapped import mapped_programs, weight_dtype
 from vdla.compiler.layer_programs.through_stage import all_staged, through_stage
 from vdla.compiler.layer_programs.written import WrittenProgram, written_programs
 
 __all__ = [
+    "Int4Dense",
     "LayerProgram",
     "ProgramBuilder",
     "WrittenProgram",
@@ -22,6 +24,7 @@ __all__ = [
     "channel_product",
     "formulated",
     "mapped_programs",
+    "placeholders",
     "through_stage",
     "weight_dtype",
     "written_programs",

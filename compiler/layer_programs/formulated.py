@@ -28,17 +28,18 @@ def formulated(extension: Extension, layer: NetworkLayer, config: Config) -> For
     if wanted != got:
         raise ExtensionError(f"{where} must have the layer's result, {wanted}, got {got}")
     inputs = {tensor.name: tensor for tensor in layer.definition.inputs}
-    for tensor in _placeholders(given.output):
+    for tensor in placeholders(given.output):
         _check_input(where, tensor, given, inputs)
     return given
 
 
-def _placeholders(tensor: te.Tensor) -> Iterator[te.Tensor]:
+def placeholders(tensor: te.Tensor) -> Iterator[te.Tensor]:
+    """The placeholders that a tensor is computed from, some more than once."""
     if not isinstance(tensor.stage, Stage):
         yield tensor
         return
     for read in tensor.stage.reads:
-        yield from _placeholders(read)
+        yield from placeholders(read)
 
 
 def _check_input(where: str, tensor: te.Tensor, given: Formulation, inputs: dict[str, te.Tensor]) -> None:

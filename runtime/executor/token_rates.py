@@ -70,6 +70,11 @@ def token_rates(artifact: Artifact, prompt_tokens: int, prefill: Timed, steps: T
 
 def weight_bytes(artifact: Artifact, result: NetworkResult) -> int:
     """The bytes of constants that the programs of a run read, as they are packed."""
-    steps = [step for step in result.plan.steps if isinstance(step, ProgramStep)]
-    names = {value for step in steps for value in step.tensors.values() if value in artifact.constants}
-    return sum(artifact.constants[name].nbytes for name in names)
+    sizes = {
+        step.tensors[tensor.name]: tensor.nbytes
+        for step in result.plan.steps
+        if isinstance(step, ProgramStep)
+        for tensor in artifact.programs[step.program].tensors
+        if step.tensors.get(tensor.name) in artifact.constants
+    }
+    return sum(sizes.values())

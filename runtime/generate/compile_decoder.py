@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 
 CACHE, CHUNK = 256, 16
 """Places of the cache, and tokens of a prompt at a time, where nothing else is said."""
-_IN_PLACE = "GroupQueryAttention"
+_INT4 = 22  # of TensorProto
+_GROUPED = "GroupQueryAttention"
+_IN_PLACE = (_GROUPED, "TensorScatter")
+"""Operators that write new keys and values to places of the cache; the second is of ONNX."""
 _TABLES = {
     ("", "RotaryEmbedding"): (1, 3),
     ("com.microsoft", "RotaryEmbedding"): (2, 4),
-    ("com.microsoft", _IN_PLACE): (7, 9),
+    ("com.microsoft", _GROUPED): (7, 9),
 }
 """Where operators have the cosines and sines of positions."""
 
@@ -75,7 +78,7 @@ def interface_of(model: onnx.ModelProto) -> DecoderInterface:
     """What the inputs of a decoder of ONNX are for; GenerateError if it is none."""
     held = {tensor.name for tensor in model.graph.initializer}
     inputs = [value.name for value in model.graph.input if value.name not in held]
-    in_place = any(node.op_type == _IN_PLACE for node in model.graph.node)
+    in_place = any(node.op_type in _IN_PLACE for node in model.graph.node)
     return DecoderInterface.of(
         model.graph.name, inputs, [value.name for value in model.graph.output], in_place=in_place
     )
@@ -95,6 +98,18 @@ def positions_of(model: onnx.ModelProto) -> int | None:
 def is_quantised(source: onnx.ModelProto | str | Path) -> bool:
     """Whether a decoder has matrix products of integers."""
     return any(_quantised_products(loaded_model(source)))
+
+
+def has_groups(source: onnx.ModelProto | str | Path) -> bool:
+    """Whether a decoder has weights of four bits in groups, as `quantise_decoder` makes them."""
+    model = loaded_model(source)
+    kinds = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    return any(
+        node.op_type == "DequantizeLinear"
+        and kinds.get(node.input[0]) == _INT4
+        and any(attribute.name == "block_size" and attribute.i for attribute in node.attribute)
+        for node in model.graph.node
+    )
 
 
 def loaded_model(source: onnx.ModelProto | str | Path) -> onnx.ModelProto:

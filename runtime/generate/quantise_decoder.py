@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from vdla.compiler.graph.quantise import GROUP
 from vdla.runtime.executor.model import Model
-from vdla.runtime.generate.compile_decoder import input_shapes, interface_of, loaded_model, positions_of
+from vdla.runtime.generate.compile_decoder import (
+    input_shapes,
+    interface_of,
+    loaded_model,
+    positions_of,
+)
 from vdla.runtime.generate.errors import GenerateError
 from vdla.runtime.generate.generation import DecoderRun
 from vdla.runtime.generate.interface import LOGITS
@@ -27,28 +33,42 @@ WINDOW = 64
 """Tokens of a text that are calibrated with at a time."""
 
 
+WEIGHTS = {"int8": None, "int4": GROUP}
+"""The inputs that share a scale, by types of weights; None for all inputs of an output."""
+
+
 def quantise_decoder(
     source: onnx.ModelProto | str | Path,
     tokens: Sequence[int],
     *,
+    weights: str = "int8",
     window: int = WINDOW,
     **options: Any,  # noqa: ANN401
 ) -> QuantisedNetwork:
     """A decoder in int8, calibrated with a text; `options` are those of `vdla.quantise`.
 
+    With `weights="int4"`, weights have four bits, and groups of 32 inputs a scale each.
+
     By default, ranges have every value that occurs (`method="minmax"`). Sums of the residual stream
     stay float, since they grow from layer to layer.
 
     Raises:
-        GenerateError: the model is no decoder, or the text has no tokens.
+        GenerateError: the model is no decoder, the text has no tokens, or weights of another type.
         Error: whatever `vdla.quantise` raises.
     """
     if not tokens:
         raise GenerateError("generate: calibration must have at least one token, got none")
+    if weights not in WEIGHTS:
+        raise GenerateError(f"generate: weights must be {' or '.join(WEIGHTS)}, got {weights!r}")
     model = loaded_model(source)
     given = source if isinstance(source, str | Path) else model
     sums = [node.name for node in model.graph.node if node.op_type == "Add" and node.name]
-    options = {"method": "minmax", **options, "keep_float": [*sums, *options.get("keep_float", ())]}
+    options = {
+        "method": "minmax",
+        "weight_groups": WEIGHTS[weights],
+        **options,
+        "keep_float": [*sums, *options.get("keep_float", ())],
+    }
     return quantise(given, calibration=_windows(model, tokens, window), **options)
 
 

@@ -12,8 +12,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from vdla.compiler.graph import Array
-from vdla.compiler.graph.passes import run_passes
+from vdla.compiler.graph import Array, Graph
+from vdla.compiler.graph.passes import fold_constants, run_passes
 from vdla.compiler.graph.quantise import (
     METHODS,
     QuantisationPlan,
@@ -29,7 +29,7 @@ from vdla.compiler.graph.quantise import (
     value_statistics,
 )
 from vdla.runtime.network.batches import Batch, Calibration, batches
-from vdla.runtime.network.evaluate_nodes import PREPARATION
+from vdla.runtime.network.evaluate_nodes import PREPARATION, evaluate_node
 from vdla.runtime.network.evaluator import Evaluator
 from vdla.runtime.network.import_network import import_network
 from vdla.runtime.network.method_choice import AUTO, CANDIDATES, MARGIN_DB, Outputs, gain_db
@@ -56,6 +56,7 @@ def quantise(
     correct_biases: bool = True,
     equalise_layers: bool = False,
     weight_bits: Mapping[str, int] | None = None,
+    weight_groups: int | None = None,
     shapes: Shapes | None = None,
 ) -> QuantisedNetwork:
     """A network with quantised layers, calibrated on arrays, arrays by name, or batches of them.
@@ -65,9 +66,10 @@ def quantise(
     by `keep_float` stay float. Weights have a scale for each output, or one with
     `per_channel=False`. `correct_biases` compensates the mean error of rounded weights;
     `equalise_layers` balances the channels of consecutive convolutions first. `weight_bits` gives
-    layers weights of 2 to 7 bits; `shapes` has the shapes of inputs, as for `vdla.compile`. Data
-    are read once, batch by batch. A `QuantiseWarning` names channels of outputs that the scale of
-    the whole would lose.
+    layers weights of 2 to 7 bits; with `weight_groups`, such as 32, matrix products have weights of
+    4 bits, so many inputs with a scale. `shapes` has the shapes of inputs, as for `vdla.compile`.
+    Data are read once, batch by batch. A `QuantiseWarning` names channels of outputs that the scale
+    of the whole would lose.
 
     Raises:
         QuantiseError: wrong options; data or weights with NaN or infinity, by the name of the
@@ -83,6 +85,8 @@ def quantise(
     if len(sets) > 1:
         raise QuantiseError(f"quantise: shapes must be one set, got {len(sets)}")
     graph = run_passes(import_network(model, sets[0]), PREPARATION)
+    if not any(node.op == "QuantizeLinear" for node in graph.nodes):  # weights alone may be quantised
+        graph = _with_float_weights(graph)
     graph = equalise(graph) if equalise_layers else graph
     plan = plan_quantisation(graph, keep_float)
     if not plan.layers:
@@ -92,6 +96,8 @@ def quantise(
             )
         raise QuantiseError(f"quantise: {graph.name} must have layers to quantise, got none")
     _check_bits(plan, weight_bits or {})
+    if weight_groups is not None and (not is_int(weight_groups) or weight_groups < 2):
+        raise QuantiseError(f"quantise: weight_groups must be an integer from 2, got {weight_groups!r}")
     for layer in plan.layers:
         if layer.weight:
             check_finite(f"quantise: weight {layer.weight}", graph.constants[layer.weight])
@@ -121,6 +127,7 @@ def quantise(
             per_channel=per_channel,
             correct_biases=correct_biases,
             weight_bits=weight_bits,
+            weight_groups=weight_groups,
         )
         weights = parameters.weights
         quantised = insert_qdq(graph, parted, parameters)
@@ -129,6 +136,20 @@ def quantise(
     for part in channels_lost_to_scales(best.plan, best.parameters, kept.outputs[:1]):
         warnings.warn(f"quantise {graph.name}: {part}", QuantiseWarning, 2)
     return best
+
+
+def _with_float_weights(graph: Graph) -> Graph:
+    """The graph with the values of weights that a DequantizeLinear computes."""
+    nodes, constants = [], dict(graph.constants)
+    for node in graph.nodes:
+        operands = [graph.constant(name) if name else None for name in node.inputs]
+        if node.op != "DequantizeLinear" or any(value is None for value in operands):
+            nodes.append(node)
+            continue
+        (constants[node.outputs[0]],) = evaluate_node(node, operands, prefer="numpy")
+    if len(nodes) == len(graph.nodes):
+        return graph
+    return fold_constants(graph.replace(nodes=tuple(nodes), constants=constants), evaluate_node)
 
 
 def _better(plain: QuantisedNetwork, clipped: QuantisedNetwork, exact: Outputs) -> QuantisedNetwork:

@@ -45,6 +45,35 @@ def test_a_machine_shows_its_cycles(capsys, tmp_path):
     ]
 
 
+def test_weights_of_four_bits(capsys, monkeypatch, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("Return the value of the argument, or raise an error. " * 8)
+    words = ["generate", "docstrings", *COMMON, "--weights", "int4", "--calibration", str(text), "--json"]
+    assert main(words) == OK
+    on_cpu = json.loads(capsys.readouterr().out)
+    assert main([*words, "--target", "pynq_z1"]) == OK
+    on_machine = json.loads(capsys.readouterr().out)
+    assert on_machine["tokens"] == on_cpu["tokens"]
+    assert on_machine["cycles_a_token"] > 0
+    assert main([*words, "--target", "zcu104"]) == BAD_INPUT
+    rule = "generate: target must be a machine for weights of int4, got zcu104"
+    reason = "block_in must divide 16, the half of a group, got 32"
+    assert capsys.readouterr().err.splitlines()[-1] == f"vdla: {rule} ({reason})"
+
+
+def test_a_quantised_model_has_its_weights(capsys, tmp_path):
+    from vdla.networks.decoder import docstrings, tokens_path
+    from vdla.runtime.generate.quantise_decoder import quantise_decoder
+
+    path = tmp_path / "int4.onnx"
+    quantise_decoder(docstrings(), [1, 2, 3, 4], weights="int4").save(path)
+    with tokens_path() as tokens:
+        words = ["generate", str(path), "--tokens", str(tokens), *COMMON, "--weights", "int8"]
+        assert main(words) == BAD_INPUT
+    rule = f"generate: --weights must be left out for {path}, whose weights are quantised, got int8"
+    assert capsys.readouterr().err.splitlines()[-1] == f"vdla: {rule}"
+
+
 def test_a_float_model_needs_a_text_for_a_machine(capsys, tmp_path):
     path = tmp_path / "small.onnx"
     path.write_bytes(decoder_model("small", SHAPE, seeded_weights(SHAPE)).SerializeToString())

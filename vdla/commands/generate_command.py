@@ -16,6 +16,7 @@ from vdla.commands.options import add_options
 from vdla.support.text_table import text_table
 
 if TYPE_CHECKING:
+    from vdla.hardware.config import Config
     from vdla.runtime.executor.model import Model
     from vdla.runtime.executor.token_rates import TokenRates
     from vdla.runtime.generate.generation import Generation
@@ -25,6 +26,7 @@ EXAMPLES = """\
   vdla generate docstrings --prompt "Return the"   the trained one, on the CPU
   vdla generate docstrings --prompt "Return the" --target pynq_z1
                                              in int8, on the simulator
+  vdla generate docstrings --prompt "Return the" --target pynq_z1_lm --weights int4
   vdla generate docstrings --prompt "Return" --temperature 0.8 --seed 3
   vdla generate model.onnx --tokens tokenizer.json --prompt "Once upon a time"
   vdla generate model.onnx --tokens tokenizer.json --prompt "Once" \\
@@ -48,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--cache N = 256": "places for tokens, prompt included (default 256)",
             "--chunk N = 16": "tokens of the prompt at a time (default 16)",
             "--target TARGET = host": "the CPU, host (default), or a machine, such as pynq_z1",
-            "--calibration FILE": "text with which a float model is quantised for a machine",
+            "--weights TYPE": "quantise to weights of int8 (default on machines) or int4, in groups of 32",
+            "--calibration FILE": "text with which a float model is quantised",
         },
     )
     add_device_arguments(parser)
@@ -104,7 +107,7 @@ def _model(arguments: argparse.Namespace, source: Any, tokens: Tokens) -> Model:
     """The decoder, compiled; a float one is quantised for a machine."""
     from vdla.hardware.config import Config
     from vdla.runtime.executor.errors import ModelError
-    from vdla.runtime.generate.compile_decoder import compile_decoder, is_quantised
+    from vdla.runtime.generate.compile_decoder import compile_decoder, has_groups, is_quantised
     from vdla.runtime.network.targets import target_of
 
     machine = target_of(arguments.target, ModelError)
@@ -112,10 +115,16 @@ def _model(arguments: argparse.Namespace, source: Any, tokens: Tokens) -> Model:
     if not on_machine and arguments.device != "sim":
         raise CommandError(f"generate: --device must be left out for {arguments.target}, got {arguments.device}")
     with progress(f"compile {arguments.model}") as show:
-        if on_machine and not is_quantised(source):
+        quantised = is_quantised(source)
+        if quantised and arguments.weights is not None:
+            rule = f"generate: --weights must be left out for {arguments.model}, whose weights are quantised"
+            raise CommandError(f"{rule}, got {arguments.weights}")
+        if not quantised and (on_machine or arguments.weights is not None):
             show("quantising", 0, 2)
             source = _quantised(arguments, source, tokens)
         show("compiling", 1, 2)
+        if isinstance(machine, Config) and has_groups(source):
+            machine = _with_four_bits(machine)
         model = compile_decoder(source, machine, cache=arguments.cache, chunk=arguments.chunk)
     if not on_machine:
         return model
@@ -125,6 +134,18 @@ def _model(arguments: argparse.Namespace, source: Any, tokens: Tokens) -> Model:
     options = device_options("generate", arguments)
     assert isinstance(machine, Config)
     return Model(model.artifact, open_device(arguments.device, machine, **options) if options else arguments.device)
+
+
+def _with_four_bits(machine: Config) -> Config:
+    """The machine with the instructions of weights of four bits."""
+    from vdla.compiler.extensions import ExtensionError, extend
+
+    try:
+        return extend(machine, "int4_group")
+    except ExtensionError as error:
+        reason = str(error).rpartition("Error: ")[2]
+        rule = f"generate: target must be a machine for weights of int4, got {machine.name}"
+        raise CommandError(f"{rule} ({reason})") from None
 
 
 def _source(arguments: argparse.Namespace) -> Any:  # noqa: ANN401  a path, or a model of ONNX
@@ -150,7 +171,8 @@ def _quantised(arguments: argparse.Namespace, source: Any, tokens: Tokens) -> An
     else:
         rule = f"generate: --calibration must name a text for a float model on {arguments.target}"
         raise CommandError(f"{rule}, got none")
-    return export_model(quantise_decoder(source, tokens.encode(text)).graph)
+    weights = arguments.weights or "int8"
+    return export_model(quantise_decoder(source, tokens.encode(text), weights=weights).graph)
 
 
 def _show(prompt: str, generation: Generation) -> None:

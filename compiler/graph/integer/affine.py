@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from vdla.compiler.graph.attributes import GraphError
 from vdla.compiler.graph.graph import Array, Graph, Node
+from vdla.compiler.graph.integer.common_scale import MOST_FACTOR, common_scale
 from vdla.hardware.numerics import NumericsError, scales_from_floats
 
 Float32 = npt.NDArray[np.float32]
@@ -106,6 +107,8 @@ def weight(graph: Graph, name: str, axis: int) -> QuantisedWeight:
     values = graph.constant(node.inputs[0]) if node is not None and node.op == "DequantizeLinear" else None
     if node is None or values is None:
         decline(f"have a constant quantised weight, got {name}")
+    if node.attribute("block_size"):
+        return _blocked_weight(graph, node, values, axis)
     quantisation = parameters(graph, node)
     if quantisation is None:
         decline(f"have a weight of constant scales, per tensor or channel, got {name}")
@@ -118,6 +121,32 @@ def weight(graph: Graph, name: str, axis: int) -> QuantisedWeight:
     if centred.size and (centred.min() < -_FAR or centred.max() > _FAR):
         decline(f"have a weight of at most 8 bits, got {values.dtype}")
     return QuantisedWeight(centred.astype(np.int16), quantisation.scale)
+
+
+def _blocked_weight(graph: Graph, node: Node, values: Array, axis: int) -> QuantisedWeight:
+    """A weight with scales of blocks of inputs that are multiples of one scale for each output."""
+    scales, size = graph.constant(node.inputs[1]), int(node.attribute("block_size"))
+    inputs = int(node.attribute("axis")) % values.ndim
+    known = scales is not None and scales.dtype == np.float32 and (scales > 0).all()
+    if values.ndim != 2 or axis % 2 == inputs or scales is None or not known:
+        decline("have a weight of two dimensions with constant scales of blocks of its inputs")
+    common = common_scale(np.moveaxis(scales, inputs, 0))
+    if common is None:
+        decline(f"have scales of blocks that are an output's scale times 1 to {MOST_FACTOR}, got others")
+    scale, factors = common
+
+    def of_inputs(blocks: Array) -> Array:
+        return np.repeat(blocks, size, inputs).take(range(values.shape[inputs]), inputs)
+
+    given = node.inputs[2] if len(node.inputs) > 2 else ""
+    zeros = graph.constant(given) if given else None
+    if given and zeros is None:
+        decline("have constant zero points")
+    centred = values.astype(np.int64) - (0 if zeros is None else of_inputs(zeros.astype(np.int64)))
+    whole = centred * of_inputs(np.moveaxis(factors, 0, inputs))
+    if whole.size and np.abs(whole).max() > _FAR:
+        decline(f"have a weight of at most 8 bits, scales of blocks included, got {np.abs(whole).max()}")
+    return QuantisedWeight(whole.astype(np.int16), scale)
 
 
 _FAR = 255  # the greatest distance of 8 bits from their zero point

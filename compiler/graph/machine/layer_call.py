@@ -23,7 +23,7 @@ from vdla.compiler.graph.machine.call import MachineNode, NotAcceleratedError, O
 from vdla.compiler.graph.machine.packing import BitsLayout, Channels, GatheredLayout, PackedLayout
 from vdla.compiler.graph.machine.row_results import RowResults, RowValue
 from vdla.compiler.ir import limits
-from vdla.compiler.layer_programs import LayerProgram
+from vdla.compiler.layer_programs import LayerProgram, placeholders
 from vdla.compiler.map import gather
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition
@@ -86,7 +86,10 @@ class NodeLayer:
 
     def formulated(self, given: Formulation) -> NodeLayer:
         """The same layer in an author's formulation."""
-        definition = Definition(self.definition.name, self.definition.inputs, given.output)
+        known = self.definition
+        constants = {tensor.name: tensor for tensor in placeholders(given.output) if tensor.name in given.constants}
+        inputs = [tensor for tensor in known.inputs if tensor.name not in constants]
+        definition = Definition(known.name, (*inputs, *constants.values()), given.output, known.options)
         packed = {tensor.name: tensor for tensor in given.packed}
         arrays = {**self.arrays, **given.constants}
         made = replace(self, definition=definition, arrays=arrays, is_formulated=True)

@@ -6,6 +6,7 @@
 """
 
 from vdla.compiler.graph.quantise.equalise import equalise
+from vdla.compiler.graph.quantise.groups import GROUP
 from vdla.compiler.graph.quantise.insert import QuantisedParameters, insert_qdq
 from vdla.compiler.graph.quantise.parameters import ActivationParameters, WeightParameters, activation_parameters
 from vdla.compiler.graph.quantise.parts import LEAST_DB
@@ -15,6 +16,7 @@ from vdla.compiler.graph.quantise.ranges import METHODS
 from vdla.compiler.graph.quantise.statistics import QuantiseError, QuantiseWarning, ValueStatistics, check_finite
 
 __all__ = [
+    "GROUP",
     "LEAST_DB",
     "METHODS",
     "ActivationParameters",

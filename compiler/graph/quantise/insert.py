@@ -14,6 +14,7 @@ import numpy as np
 
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.integer.affine import quantise_bias
+from vdla.compiler.graph.quantise.groups import GroupedWeight
 from vdla.compiler.graph.quantise.parameters import ActivationParameters, WeightParameters
 from vdla.compiler.graph.quantise.plan import QuantisationPlan, QuantisedLayer
 from vdla.compiler.graph.rewriting import unused_name
@@ -92,7 +93,10 @@ class _Writer:
         """The weight and, where the product itself adds one, the bias."""
         made = self.parameters.weights[layer.name]
         axis = layer.axis if made.scale.size > 1 else None
-        weight = self._dequantised(layer.weight, made.values, made.scale, axis)
+        if isinstance(made, GroupedWeight):
+            weight = self._grouped(layer.weight, made)
+        else:
+            weight = self._dequantised(layer.weight, made.values, made.scale, axis)
         if layer.name not in self.parameters.biases:
             return (weight,)
         bias = self._bias(layer, made)
@@ -122,6 +126,16 @@ class _Writer:
         self.types[result] = TensorType("float32", integers.shape)
         attributes = {} if axis is None else {"axis": axis}
         self.nodes.append(Node("DequantizeLinear", given, (result,), attributes, f"{name}_dequantise"))
+        return result
+
+    def _grouped(self, name: str, weight: GroupedWeight) -> str:
+        """A constant of numbers of four bits, dequantised in blocks."""
+        numbers = self._constant(f"{name}_quantised", weight.numbers.astype("int4"))
+        scales = self._constant(f"{name}_scale", weight.block_scales)
+        result = self._fresh(f"{name}_dequantised")
+        self.types[result] = TensorType("float32", weight.values.shape)
+        attributes = {"axis": weight.axis, "block_size": weight.size}
+        self.nodes.append(Node("DequantizeLinear", (numbers, scales), (result,), attributes, f"{name}_dequantise"))
         return result
 
     def _constant(self, base: str, value: Array) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from vdla.compiler.graph.graph import Graph
 from vdla.compiler.graph.quantise.bias import layer_bias, least_scales
+from vdla.compiler.graph.quantise.groups import quantise_groups
 from vdla.compiler.graph.quantise.insert import QuantisedParameters
 from vdla.compiler.graph.quantise.parameters import (
     ActivationParameters,
@@ -61,9 +62,10 @@ def choose_parameters(
     per_channel: bool = True,
     correct_biases: bool = True,
     weight_bits: Mapping[str, int] | None = None,
+    weight_groups: int | None = None,
 ) -> QuantisedParameters:
     """Parameters by a method of METHODS; `weight_bits` has the bits of layers with weights narrower
-    than 8 bits.
+    than 8 bits. Matrix products have weights of four bits in groups of `weight_groups` inputs.
 
     Scales of weights have the least squared error with `clip_weights`, by default if the method is
     "mse"; else they cover the maximum. `weights` are taken as they are where their sums fit.
@@ -83,7 +85,11 @@ def choose_parameters(
         least = least_scales(graph, layer, axis, activations[_data(plan, layer)])
         given = (weights or {}).get(layer.name)
         if given is None or given.raised or (least is not None and (given.scale < least).any()):
-            given = quantise_weight(where, graph.constants[layer.weight], axis, clip_weights, bits, least)
+            values = graph.constants[layer.weight]
+            if weight_groups is not None and layer.node.op in ("MatMul", "Gemm") and layer.axis is not None:
+                given = quantise_groups(where, values, layer.axis, weight_groups, least)
+            else:
+                given = quantise_weight(where, values, axis, clip_weights, bits, least)
         chosen[layer.name] = given
         means = statistics[_data(plan, layer)].means if correct_biases else None
         bias = layer_bias(graph, layer, given, means)

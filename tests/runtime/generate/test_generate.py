@@ -10,9 +10,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import vdla
+from vdla.compiler.graph.onnx.export import export_model
+from vdla.hardware.asm import disassemble
+from vdla.hardware.config import Config
 from vdla.networks.decoder import decoder_model, seeded_weights
 from vdla.networks.llama_shape import LlamaShape
-from vdla.runtime.generate.compile_decoder import compile_decoder, is_quantised
+from vdla.runtime.executor.token_rates import weight_bytes
+from vdla.runtime.generate.compile_decoder import compile_decoder, has_groups, is_quantised
 from vdla.runtime.generate.errors import GenerateError
 from vdla.runtime.generate.generation import DecoderRun, generate
 from vdla.runtime.generate.quantise_decoder import perplexity, quantise_decoder
@@ -93,6 +97,41 @@ def test_every_step_on_the_simulator_is_that_of_the_integers_on_the_cpu(quantise
     assert all(any("vdla" in step.placement.device for step in plan.steps) for plan in on_sim.artifact.plans)
     with compile_decoder(quantised, cache=CACHE, chunk=CHUNK) as on_cpu:
         assert (scores(on_sim, TEXT) != scores(on_cpu, TEXT)).sum() == 0
+
+
+@pytest.fixture(scope="module")
+def in_groups(decoder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("decoder") / "int4.onnx"
+    quantise_decoder(decoder, R.integers(1, SHAPE.words, 128).tolist(), weights="int4", window=16).save(path)
+    return path
+
+
+def test_four_bit_weights_have_the_scores_of_the_integers_on_the_cpu(quantised, in_groups):
+    assert (has_groups(quantised), has_groups(in_groups)) == (False, True)
+    machine = vdla.extend(Config.preset("pynq_z1"), "int4_group")
+    with (
+        compile_decoder(in_groups, machine, cache=CACHE, chunk=CHUNK) as on_sim,
+        compile_decoder(in_groups, cache=CACHE, chunk=CHUNK) as on_cpu,
+    ):
+        names = {word for program in on_sim.artifact.programs for word in disassemble(program).split()}
+        assert {"int4_group", "int4_scale"} <= names
+        assert (scores(on_sim, TEXT) != scores(on_cpu, TEXT)).sum() == 0
+        step = DecoderRun(on_sim).advance([3])
+        weights = SHAPE.macs / 2 + SHAPE.macs / 32  # a byte has two, a factor is for 32
+        assert weights <= weight_bytes(on_sim.artifact, step) < 4 * weights  # blocks of so small layers are half empty
+
+
+@pytest.mark.parametrize(("weights", "error"), [("int8", 0.003), ("int4", 0.05)])
+def test_a_buffer_and_weights_of_a_file_are_quantised(weights, error):
+    """MatMulNBits, whose scales are any, behind a cache that new keys are written into."""
+    model = n_bits_model()
+    text = R.integers(40, size=13).tolist()
+    made = export_model(quantise_decoder(model, text * 8, weights=weights, window=16).graph)
+    assert has_groups(made) == (weights == "int4")
+    with compile_decoder(made, cache=CACHE, chunk=CHUNK) as compiled:
+        assert DecoderRun(compiled).interface.in_place
+        got, wanted = scores(compiled, text), whole(model, text)
+    assert np.square(got - wanted).mean() < error * np.square(wanted).mean()
 
 
 def test_perplexity_is_that_of_the_scores(decoder, compiled):
@@ -193,6 +232,23 @@ def buffered_model():
                              ir_version=10)  # fmt: skip
 
 
+def n_bits_model():
+    """The same with the last product by MatMulNBits."""
+    model = buffered_model()
+    weight = next(item for item in model.graph.initializer if item.name == "last")
+    groups = numpy_helper.to_array(weight).T.reshape(40, 2, 32)  # words, blocks, inputs
+    scale = np.abs(groups).max(axis=2) / 7
+    numbers = (np.rint(groups / scale[..., None]) + 8).astype(np.uint8)
+    packed = numbers[..., ::2] | numbers[..., 1::2] << 4
+    model.graph.initializer.remove(weight)
+    model.graph.initializer.append(numpy_helper.from_array(packed, "last"))
+    model.graph.initializer.append(numpy_helper.from_array(scale.astype(np.float32), "last_scale"))
+    node = model.graph.node[-1]
+    node.CopyFrom(helper.make_node("MatMulNBits", ["y", "last", "last_scale"], ["logits"], domain="com.microsoft",
+                                   K=64, N=40, bits=4, block_size=32))  # fmt: skip
+    return model
+
+
 def test_a_cache_in_one_buffer_is_filled_in_place():
     model = buffered_model()
     text = R.integers(40, size=13).tolist()
@@ -262,6 +318,9 @@ def test_a_network_that_is_no_decoder_is_refused(decoder, tokens):
     )
     assert refused(lambda: compile_decoder(buffered_model(), cache=65)) == (
         "generate: cache must be at most the 64 positions of buffered, got 65"
+    )
+    assert refused(lambda: quantise_decoder(decoder, [1], weights="int3")) == (
+        "generate: weights must be int8 or int4, got 'int3'"
     )
     assert refused(lambda: quantise_decoder(decoder, [])) == (
         "generate: calibration must have at least one token, got none"
