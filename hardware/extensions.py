@@ -65,6 +65,8 @@ def _find(label: str, config: Any, parts: Callable[[PlugInUnit], tuple[Any, ...]
         part, told = _loaded_part(label, config, parts)
         if part is not None:
             break
+    if part is None and _loads_shipped(name):
+        part, _ = _loaded_part(label, config, parts)
     if part is not None:
         return part
     reasons = [*told, *problems] or ["none is loaded"]
@@ -96,11 +98,27 @@ def _entry_points(name: str) -> list[str]:
 
 def _load(entry: str) -> None:
     """Load an installed extension, where the compiler is installed, which a board lacks."""
+    loader = _loader()
+    if loader is not None:
+        loader.load_extension(entry)
+
+
+def _loads_shipped(name: str) -> bool:
+    """Load the extension that comes with the toolkit and has an instruction of this name."""
+    loader = _loader()
+    known = [] if loader is None else [entry for entry in loader.shipped() if f"{name}_".startswith(f"{entry}_")]
+    if loader is None or not known or max(known, key=len) in _LOADED:
+        return False
+    loader.load_extension(max(known, key=len))
+    return True
+
+
+def _loader() -> Any:  # noqa: ANN401  a module above this one
+    """What loads extensions; None on a board."""
     try:
-        loader = import_module("vdla.compiler.extensions.load")
+        return import_module("vdla.compiler.extensions.load")
     except ModuleNotFoundError:
-        return
-    loader.load_extension(entry)
+        return None
 
 
 def _loaded_parts(

@@ -315,7 +315,7 @@ _SHIPPED = Path(__file__).parents[1] / "plug_ins"
 
 
 def shipped() -> tuple[str, ...]:
-    """The names of the plug-ins that come with the toolkit."""
+    """The names of the plug-ins that come with the toolkit; their instructions begin with them."""
     return tuple(sorted(path.stem for path in _SHIPPED.glob("*.py") if path.stem != "__init__"))
 
 

@@ -51,7 +51,7 @@ class Int4Dense:
         self.half = self.entries * self.steps + -(-self.entries // config.block_in) + 1
         self._require_room()
         self.sums: Any = self._instruction("int4_group")
-        self.scale: Any = self._instruction("int4_scale")
+        self.scale: Any = self._instruction("int4_group_scale")
         self.builder = ProgramBuilder(config, "int4_dense")
 
     def _instruction(self, name: str) -> Any:  # noqa: ANN401  a class with fields of its own
@@ -131,8 +131,8 @@ class Int4Dense:
         zero = te.const(0, data.dtype)
 
         def of_inputs(m: te.Value, k: te.Value, b: te.Value, i: te.Value) -> te.Value:
-            inside = (m * batch + b < rows) & (k * terms + i < features)
-            return te.select(inside, data[m * batch + b, k * terms + i], zero)
+            inside = (m * batch + b < rows) & (k * config.block_in + i < features)
+            return te.select(inside, data[m * batch + b, k * config.block_in + i], zero)
 
         def of_numbers(n: te.Value, g: te.Value, s: te.Value, o: te.Value, i: te.Value) -> te.Value:
             return te.select(n * lanes + o < outputs, numbers[n * lanes + o, g, s * terms + i], te.const(0, "int4"))
@@ -146,7 +146,7 @@ class Int4Dense:
             return te.select(n * lanes + o < outputs, scale[n * lanes + o], 0)
 
         vectors = -(-self.blocks * groups // config.block_in)
-        self.builder.input(te.compute((self.rows, groups * steps, batch, terms), of_inputs, "inputs"))
+        self.builder.input(te.compute((self.rows, 2 * groups * steps, batch, config.block_in), of_inputs, "inputs"))
         self.builder.input(te.compute((self.blocks, groups, steps, lanes, terms), of_numbers, "weights"), "weight")
         self.builder.input(te.compute((vectors, config.block_in, lanes), of_factors, "group_factors"), "weight")
         self.builder.input(te.compute((self.blocks, lanes), of_scales, "scales"), "weight")

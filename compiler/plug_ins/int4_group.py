@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights of four bits with a factor for each group of 32 inputs and output.
 
-`int4_group` multiplies by the weights of a group; `int4_scale` multiplies its sums by factors, on
-the way into the total. The array takes the halves of a step one after the other.
+`int4_group` multiplies by the weights of a group; `int4_group_scale` multiplies its sums by
+factors, on the way into the total. The array takes the halves of a step one after the other.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ module ext_int4_group
   // verilator lint_off UNUSEDSIGNAL
   input  logic begin_i,
   // verilator lint_on UNUSEDSIGNAL
-  input  logic [Batch-1:0][2*BlockIn-1:0][InpBits-1:0] src_i,
-  input  logic [BlockOut-1:0][2*BlockIn-1:0][3:0] wgt_i,
+  input  logic [Batch-1:0][1:0][BlockIn-1:0][InpBits-1:0] src_i,
+  input  logic [BlockOut-1:0][1:0][BlockIn-1:0][3:0] wgt_i,
   input  logic [Batch-1:0][BlockOut-1:0][31:0] array_sums_i,
   output logic [Batch-1:0][BlockOut-1:0][31:0] result_o,
   output logic array_valid_o,
@@ -47,20 +47,23 @@ module ext_int4_group
 );
 
   logic second_q;
+  logic [1:0][Batch-1:0][BlockIn-1:0][InpBits-1:0] entries;
   logic [Batch-1:0][BlockIn-1:0][InpBits-1:0] src_q, src;
   logic [BlockOut-1:0][BlockIn-1:0][3:0] wgt_q, wgt;
   logic [Batch-1:0][BlockOut-1:0][31:0] sums_q;
 
+  assign entries = src_i;  // one after the other, each with all rows
+  assign src = valid_i ? entries[0] : src_q;
+
   always_ff @(posedge clk_i) begin
     second_q <= rst_ni && valid_i;
-    for (int unsigned b = 0; b < Batch; b++) src_q[b] <= src_i[b][BlockIn+:BlockIn];
-    for (int unsigned o = 0; o < BlockOut; o++) wgt_q[o] <= wgt_i[o][BlockIn+:BlockIn];
+    src_q <= entries[1];
+    for (int unsigned o = 0; o < BlockOut; o++) wgt_q[o] <= wgt_i[o][1];
     sums_q <= array_sums_i;
   end
 
   always_comb begin
-    for (int unsigned b = 0; b < Batch; b++) src[b] = valid_i ? src_i[b][0+:BlockIn] : src_q[b];
-    for (int unsigned o = 0; o < BlockOut; o++) wgt[o] = valid_i ? wgt_i[o][0+:BlockIn] : wgt_q[o];
+    for (int unsigned o = 0; o < BlockOut; o++) wgt[o] = valid_i ? wgt_i[o][0] : wgt_q[o];
   end
 
   assign array_valid_o = valid_i || second_q;
@@ -81,7 +84,7 @@ endmodule
 SCALE = """
 // Contract: a step a cycle; a result a cycle after its step.
 
-module ext_int4_scale
+module ext_int4_group_scale
   import vdla_pkg::*;
 (
   input  logic clk_i,
@@ -121,20 +124,24 @@ def declare(config: Config) -> Sequence[Extension]:
     terms = 2 * config.block_in
     if GROUP % terms:
         raise ValueError(f"block_in must divide {GROUP // 2}, the half of a group, got {config.block_in}")
-    return [_sums(config, terms), _scale(config)]
+    return [_sums(config), _scale(config)]
 
 
-def _sums(config: Config, terms: int) -> Extension:
-    x = te.placeholder((config.batch, terms), config.inp_dtype, "x")
-    numbers, i = te.placeholder((config.block_out, terms), "int4", "numbers"), te.reduce_axis(terms, "i")
+def _sums(config: Config) -> Extension:
+    """Two entries lie one after the other, each with all rows."""
+    batch = config.batch
+    x = te.placeholder((batch, 2, config.block_in), config.inp_dtype, "x")
+    numbers = te.placeholder((config.block_out, 2, config.block_in), "int4", "numbers")
+    e, i = te.reduce_axis(2, "e"), te.reduce_axis(config.block_in, "i")
 
     def products(b: te.Value, o: te.Value) -> te.Value:
-        return te.sum(te.cast("int32", x[b, i]) * te.cast("int32", numbers[o, i]), axis=i)
+        at = e * batch + b
+        return te.sum(te.cast("int32", x[at // 2, at % 2, i]) * te.cast("int32", numbers[o, e, i]), axis=[e, i])
 
     return Extension(
         name="int4_group",
         doc="Multiplies two input entries by the four-bit weights of one entry.",
-        output=te.compute((config.batch, config.block_out), products, "acc"),
+        output=te.compute((batch, config.block_out), products, "acc"),
         scopes={"x": "inp", "numbers": "wgt", "acc": "acc"},
         interval=2,
         latency=array_port(config).latency + 2,
@@ -155,7 +162,7 @@ def _scale(config: Config) -> Extension:
         return te.sum(known * (te.cast("int32", factor[o + 0 * one]) & (1 << _FACTOR_BITS) - 1), axis=one)
 
     return Extension(
-        name="int4_scale",
+        name="int4_group_scale",
         doc="Adds an accumulator entry of 17 bits times factors of 5 bits.",
         output=te.compute(shape, scaled, "acc"),
         scopes={"sums": "acc", "factor": "wgt", "acc": "acc"},

@@ -91,7 +91,7 @@ class Artifact:
     `variants` are further plans, for inputs of other shapes; `grid` is the part on a GPU, if any;
     with a `recipe`, the last plan is for inputs of any shape, and slow. `expressions` say what the
     programs must compute, where they are kept, for `vdla.certify`; the `certificate` says that they
-    do, where it was made.
+    do, where it was made. `tokens` is the tokenizer's file of a decoder, where it is kept.
     """
 
     plan: Plan
@@ -102,6 +102,7 @@ class Artifact:
     grid: GridPart | None = None
     recipe: Recipe | None = None
     expressions: bytes = field(default=b"", repr=False)
+    tokens: bytes = field(default=b"", repr=False)
     certificate: ArtifactCertificate | None = None
     cpu: Cpu
     origin: Mapping[str, str] = field(default_factory=dict)
@@ -168,6 +169,8 @@ class Artifact:
             manifest["recipe"] = [self.recipe.to_json(), len(self.recipe.model)]
         if self.expressions:
             manifest["expressions"] = len(self.expressions)
+        if self.tokens:
+            manifest["tokens"] = len(self.tokens)
         if self.certificate is not None:
             manifest["certificate"] = self.certificate.to_json()
         if self.grid is not None:
@@ -175,7 +178,7 @@ class Artifact:
         numbers = (value for value in self.constants.values() if value.dtype != object)
         arrays = [np.ascontiguousarray(value).tobytes() for value in numbers]
         text = json.dumps(manifest, indent=1, allow_nan=False).encode()
-        return ARTIFACT_FILE.seal(text, [*arrays, *kernels, *programs, *models, self.expressions])
+        return ARTIFACT_FILE.seal(text, [*arrays, *kernels, *programs, *models, self.expressions, self.tokens])
 
     @staticmethod
     def from_bytes(content: bytes, where: str, trust: str | None = None, *, verified: bool = False) -> Artifact:
@@ -264,6 +267,7 @@ def _build(manifest: dict[str, Any], payload: Payload) -> Artifact:
     )
     recipe = _recipe(manifest["recipe"], payload) if "recipe" in manifest else None
     kept = bytes(payload.take("expressions", manifest.get("expressions", 0)))
+    tokens = bytes(payload.take("tokens", manifest.get("tokens", 0)))
     payload.finish()
     return Artifact(
         plan=from_json(Plan, manifest["plan"], "plan"),
@@ -274,6 +278,7 @@ def _build(manifest: dict[str, Any], payload: Payload) -> Artifact:
         grid=_grid(manifest["grid"]) if "grid" in manifest else None,
         recipe=recipe,
         expressions=kept,
+        tokens=tokens,
         certificate=ArtifactCertificate.from_json(manifest["certificate"]) if "certificate" in manifest else None,
         cpu=from_json(Cpu, manifest["cpu"], "cpu"),
         origin=from_json(dict[str, str], manifest["origin"], "origin"),

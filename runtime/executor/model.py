@@ -142,25 +142,28 @@ class Model:
         self,
         prompt: str,
         *,
-        tokens: str | PathLike[str],
+        tokens: str | PathLike[str] | None = None,
         length: int = 64,
         temperature: float = 0.0,
         top_k: int | None = None,
         seed: int = 0,
+        cache_type: str = "float32",
     ) -> GeneratedText:
         """The text with which a decoder continues a prompt, an iterator of pieces as they come.
 
-        `tokens` is a file of the package `tokenizers`; `temperature` 0 takes the likeliest token,
-        higher ones draw among the `top_k` likeliest, or among all. `vdla.compile_decoder` compiles
-        decoders.
+        `tokens` is a file of the package `tokenizers`, by default the one that the model was saved
+        with; `temperature` 0 takes the likeliest token, higher ones draw among the `top_k`
+        likeliest, or among all. A cache of `cache_type` int8 keeps keys and values in 8 bits, with
+        a scale a head and token. `vdla.compile_decoder` compiles decoders.
 
         Raises:
             GenerateError: no decoder, a tokenizer of another model, or a cache that is too small.
         """
         module = import_module("vdla.runtime.generate.generation")  # not there on a board
         made: GeneratedText = module.generate(
-            self, prompt, tokens=tokens, length=length, temperature=temperature, top_k=top_k, seed=seed
-        )
+            self, prompt, tokens=tokens, length=length, temperature=temperature, top_k=top_k, seed=seed,
+            cache_type=cache_type,
+        )  # fmt: skip
         return made
 
     def _general(self) -> Executor:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
@@ -16,6 +16,7 @@ from vdla.runtime.executor.executor import NetworkResult
 from vdla.runtime.executor.model import Model
 from vdla.runtime.executor.plan import Plan
 from vdla.runtime.executor.token_rates import TokenRates, token_rates
+from vdla.runtime.generate.cache import cache_of
 from vdla.runtime.generate.errors import GenerateError
 from vdla.runtime.generate.interface import IDS, LOGITS, MASK, DecoderInterface
 from vdla.runtime.generate.sampling import Sampler
@@ -28,8 +29,8 @@ _PARTIAL = "�"  # what the bytes of half a character are decoded to
 class DecoderRun:
     """A sequence in a compiled decoder: its cache, and how far it is."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(self, model: Model, cache_type: str = "float32") -> None:
+        self.model, self.cache_type = model, cache_type
         plans = [plan for plan in model.artifact.plans if not plan.is_open]
         if not plans:
             raise GenerateError(f"generate: {model.name} must be compiled for a cache of a known size, got open shapes")
@@ -49,14 +50,17 @@ class DecoderRun:
     def restart(self) -> None:
         """Forget the sequence."""
         self.count = 0
-        zeros = {name: (1, heads, self.places, size) for name, (_, heads, _, size) in self._empty.items()}
-        self._cache: Mapping[str, Array] = {name: np.zeros(shape, np.float32) for name, shape in zeros.items()}
+        shapes = {name: (1, heads, self.places, size) for name, (_, heads, _, size) in self._empty.items()}
+        self.cache = cache_of(self.cache_type, shapes)
 
     def advance(self, tokens: Sequence[int]) -> NetworkResult:
         """Run the next tokens, as many as a plan is for; their scores are the result's logits."""
-        feed = self.interface.feed(tokens, self.count, self._cache, self.places)
+        if self.count + len(tokens) > self.places:
+            rule = f"generate: a sequence must fit the {self.places} places of the cache of {self.model.name}"
+            raise GenerateError(f"{rule}, got {self.count + len(tokens)} tokens")
+        feed = self.interface.feed(tokens, self.count, self.cache.read(self.count), self.places)
         result = self.model.run(feed)
-        self._cache = {name: array.copy() for name, array in self.interface.kept(result.outputs).items()}
+        self.cache.append(self.count, self.interface.kept(result.outputs, self.count, len(tokens)))
         self.count += len(tokens)
         return result
 
@@ -67,6 +71,15 @@ class DecoderRun:
             size = next(size for size in self.chunks if size <= len(tokens) - at)
             yield tokens[at : at + size]
             at += size
+
+
+def _tokens(model: Model, given: str | PathLike[str] | None) -> Tokens:
+    """The tokenizer of a file, or that of a model."""
+    if given is not None:
+        return Tokens(given)
+    if not model.artifact.tokens:
+        raise GenerateError(f"generate: tokens must name the tokenizer's file of {model.name}, got none")
+    return Tokens(model.artifact.tokens, f"tokens of {model.name}")
 
 
 def _shape(plan: Plan, name: str) -> tuple[int, ...]:
@@ -131,19 +144,23 @@ def generate(
     model: Model,
     prompt: str,
     *,
-    tokens: str | PathLike[str] | Tokens,
+    tokens: str | PathLike[str] | Tokens | None = None,
     length: int = 64,
     temperature: float = 0.0,
     top_k: int | None = None,
     seed: int = 0,
+    cache_type: str = "float32",
 ) -> Generation:
-    """Text that continues `prompt`, at most `length` tokens, by a tokenizer's file.
+    """Text that continues `prompt`, at most `length` tokens, by a tokenizer's file, or by that of
+    the model.
+
+    With `cache_type="int8"`, keys and values are kept in 8 bits, with a scale a head and token.
 
     Raises:
         GenerateError: the model is no decoder, the tokenizer not its own, or the cache too small.
     """
-    decoder = DecoderRun(model)
-    known = tokens if isinstance(tokens, Tokens) else Tokens(tokens)
+    decoder = DecoderRun(model, cache_type)
+    known = tokens if isinstance(tokens, Tokens) else _tokens(model, tokens)
     known.require(model.name, decoder.words)
     ids = known.encode(prompt)
     if not ids:

@@ -71,7 +71,9 @@ class DecoderInterface:
         return made
 
     def feed(self, tokens: Sequence[int], first: int, cache: Mapping[str, Array], places: int) -> dict[str, Array]:
-        """The inputs for tokens from the place `first` of a sequence on."""
+        """The inputs for tokens from the place `first` of a sequence on, behind the keys and values
+        of `cache`, [1, heads, first, size].
+        """
         count = len(tokens)
         mask = np.zeros((1, places), np.int64)
         mask[:, slice(0, first + count) if self.in_place else slice(places - first - count, places)] = 1
@@ -79,10 +81,15 @@ class DecoderInterface:
         if self.has_positions:
             made[POSITIONS] = np.arange(first, first + count)[None]
         past = places if self.in_place else places - count
-        return made | {
-            name: np.ascontiguousarray(cache[name][:, :, cache[name].shape[2] - past :]) for name in self.pairs
-        }
+        for name in self.pairs:
+            _, heads, _, size = cache[name].shape
+            made[name] = np.zeros((1, heads, past, size), np.float32)
+            at = 0 if self.in_place else past - first
+            made[name][:, :, at : at + first] = cache[name]
+        return made
 
-    def kept(self, results: Mapping[str, Array]) -> dict[str, Array]:
-        """The cache after a run, by the inputs' names."""
-        return {name: results[present] for name, present in self.pairs.items()}
+    def kept(self, results: Mapping[str, Array], first: int, count: int) -> dict[str, Array]:
+        """The keys and values of `count` tokens from the place `first` on, by the inputs' names."""
+        new = {name: results[present] for name, present in self.pairs.items()}
+        begin = {name: first if self.in_place else array.shape[2] - count for name, array in new.items()}
+        return {name: array[:, :, begin[name] : begin[name] + count] for name, array in new.items()}

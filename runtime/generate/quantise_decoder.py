@@ -79,17 +79,18 @@ def _windows(model: onnx.ModelProto, tokens: Sequence[int], window: int) -> Iter
     for at in range(0, len(tokens) - size + 1, size):
         part = tokens[at : at + size]
         wanted = interface.shapes(shapes, 2 * size, size)
-        empty = {name: np.zeros(wanted[name], np.float32) for name in interface.pairs}
+        empty = {name: np.zeros((1, wanted[name][1], 0, wanted[name][3]), np.float32) for name in interface.pairs}
         yield interface.feed(part, 0, empty, 2 * size)
 
 
-def perplexity(model: Model, texts: Sequence[Sequence[int]]) -> float:
+def perplexity(model: Model, texts: Sequence[Sequence[int]], *, cache_type: str = "float32") -> float:
     """The exponential of the mean cross entropy of each text's tokens behind the first.
 
+    `cache_type` is that of the cache, float32 or int8, as for `model.generate`.
     Chunks of the largest plan; tokens behind the last whole chunk, and those beyond the cache, are
     left out.
     """
-    run, losses = DecoderRun(model), []
+    run, losses = DecoderRun(model, cache_type), []
     size = run.chunks[0]
     for text in texts:
         run.restart()

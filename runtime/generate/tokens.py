@@ -16,22 +16,24 @@ _PADDING = 128  # words of models are often multiples of it
 
 
 class Tokens:
-    """A tokenizer's file; `ends` are the tokens with which text ends."""
+    """A tokenizer by its file, or by the content of one; `ends` are the tokens that end a text."""
 
-    def __init__(self, path: str | PathLike[str]) -> None:
+    def __init__(self, source: str | PathLike[str] | bytes, name: str = "tokens") -> None:
         if find_spec("tokenizers") is None:
             raise GenerateError(
                 'generate: the package tokenizers must be installed for text, got none (pip install "vdla[text]")'
             )
         from tokenizers import Tokenizer
 
-        if not Path(path).exists():
-            raise GenerateError(f"generate: {fspath(path)}: no such file")
+        where = name if isinstance(source, bytes) else fspath(source)
+        if not isinstance(source, bytes) and not Path(source).exists():
+            raise GenerateError(f"generate: {where}: no such file")
+        self.content = source if isinstance(source, bytes) else Path(source).read_bytes()
         try:
-            self._tokenizer: Any = Tokenizer.from_file(fspath(path))
+            self._tokenizer: Any = Tokenizer.from_buffer(self.content)
         except Exception as error:  # the package raises no class of its own
-            raise GenerateError(f"generate: {fspath(path)} must be a file of tokenizers, got {error}") from None
-        self.name = Path(path).name
+            raise GenerateError(f"generate: {where} must be a file of tokenizers, got {error}") from None
+        self.name = Path(where).name
         ids = [self._tokenizer.token_to_id(token) for token in _ENDS]
         self.ends = frozenset(number for number in ids if number is not None)
 

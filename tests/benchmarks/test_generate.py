@@ -21,19 +21,27 @@ def sizes(monkeypatch):
     decoders = {name: Network(name, name, small) for name in ("docstrings", "stories15m")}
     monkeypatch.setattr(generate, "DECODERS", decoders)
     monkeypatch.setattr(generate, "SHAPES", dict.fromkeys(decoders, SHAPE))
-    monkeypatch.setattr(generate, "MACHINES", ("tiny",))
+    two = generate.MeasuredMachine("tiny", {"inp_kib": 4, "wgt_kib": 4, "acc_kib": 8, "out_kib": 4}, "ddr3-1050-x16")
+    runs = {"int8": (("tiny", generate.MeasuredMachine("tiny")),), "int4": (("two", two),)}
+    monkeypatch.setattr(generate, "RUNS", runs)
     monkeypatch.setattr(generate, "CACHE", 32)
     monkeypatch.setattr(generate, "held_out_texts", lambda: generate.calibration_text().split("\n\n")[:12])
 
 
 def test_figures_of_small_decoders_and_a_wrong_score(monkeypatch):
     result = generate.run()
-    figures, (trained, seeded) = result.figures, result.rows
+    figures, (trained, trained_int4, seeded, seeded_int4) = result.figures, result.rows
     assert figures["mismatches"] == trained["mismatches"] == 0
     assert figures["perplexity_share"] == pytest.approx(1, abs=0.1)
     assert trained["weight_bytes"] == seeded["weight_bytes"] >= SHAPE.macs
     assert figures["stories15m_tiny_bound_share"] == seeded["bound_share"]
     assert 0 < seeded["bound_share"] < 1
+    assert trained_int4["mismatches"] == 0
+    assert trained_int4["weight_bytes"] == seeded_int4["weight_bytes"] >= SHAPE.macs // 2
+    assert figures["stories15m_two_int4_memory_share"] == seeded_int4["memory_share"]
+    assert 0 < seeded_int4["memory_share"] < seeded_int4["bound_share"]
+    for name in ("int8_cache", "int4", "int4_int8_cache"):
+        assert figures[f"perplexity_share_{name}"] == pytest.approx(1, abs=0.2)
     monkeypatch.setattr(generate.DecoderRun, "advance", changed(generate.DecoderRun.advance))
     assert generate.run(subjects=["docstrings"]).figures["mismatches"] > 0
 

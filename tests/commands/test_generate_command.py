@@ -61,6 +61,21 @@ def test_weights_of_four_bits(capsys, monkeypatch, tmp_path):
     assert capsys.readouterr().err.splitlines()[-1] == f"vdla: {rule} ({reason})"
 
 
+def test_a_compiled_decoder_is_written_and_continues(capsys, tmp_path):
+    path = tmp_path / "small.vdla"
+    words = ["generate", "docstrings", *COMMON[2:], "--target", "pynq_z1", "--weights", "int4", "--output", str(path)]
+    assert main(words) == OK
+    assert capsys.readouterr().out == f"{path}: docstrings with its tokenizer\n"
+    short = ["--prompt", "Return the", "--length", "3", "--cache-type", "int8", "--json"]
+    assert main(["generate", str(path), *short]) == OK
+    read = json.loads(capsys.readouterr().out)
+    assert main([*words, *short]) == OK
+    assert read["tokens"] == json.loads(capsys.readouterr().out.partition("\n")[2])["tokens"]
+    assert main(["generate", str(path), *short, "--weights", "int8"]) == BAD_INPUT
+    rule = f"generate: --weights must be left out for {path}, which is compiled, got int8"
+    assert capsys.readouterr().err.splitlines()[-1] == f"vdla: {rule}"
+
+
 def test_a_quantised_model_has_its_weights(capsys, tmp_path):
     from vdla.networks.decoder import docstrings, tokens_path
     from vdla.runtime.generate.quantise_decoder import quantise_decoder

@@ -86,6 +86,7 @@ _OF_BENCHMARKS = {
         "equivalent_refused",
     ),
     "grids": ("refused",),
+    "generate": tuple(f"rtl_{what}{weights}" for what in ("mismatches", "cycles_apart") for weights in ("", "_int4")),
     "zoo": ("refused", "int8_loss", "int8_constant"),
 }
 
@@ -111,7 +112,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--seed SEED = 0": "seed of all random data (default 0)",
             "--preset NAME": "the machine (area; layers, default pynq_z1)",
             "--picture FILE": "draw the result as SVG (tune)",
-            "--long": "the long form (area, board, equality, evaluate, fuzz, gpu, rtl_mutants)",
+            "--long": "the long form (area, board, equality, evaluate, fuzz, generate, gpu, rtl_mutants)",
         },
     )
 

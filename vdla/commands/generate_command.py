@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import OK, CommandError
 from vdla.commands.console import listing, output, progress
 from vdla.commands.device_options import add_device_arguments, device_options
-from vdla.commands.files import write_json
-from vdla.commands.options import add_options
+from vdla.commands.files import require_folder, write_json
+from vdla.commands.options import add_options, given
 from vdla.support.text_table import text_table
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
+    from vdla.runtime.executor.artifact import Artifact
     from vdla.runtime.executor.model import Model
     from vdla.runtime.executor.token_rates import TokenRates
     from vdla.runtime.generate.generation import Generation
@@ -33,6 +35,8 @@ EXAMPLES = """\
       --target kv260 --calibration text.txt  a float model, quantised first
 """
 _COLUMNS = ("figure", "value")
+_COMPILED = ".vdla"
+_FOR_COMPILING = ("weights", "calibration", "output")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         {
-            "model NAME": "a decoder of vdla networks, or MODEL.onnx",
+            "model NAME": "a decoder of vdla networks, MODEL.onnx, or MODEL.vdla as --output writes it",
             "--prompt TEXT": "what the text begins with",
             "--tokens FILE": "the tokenizer, tokenizer.json (default: that of docstrings)",
             "--length N = 64": "at most N new tokens (default 64)",
@@ -49,12 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--seed SEED = 0": "seed of the draws, and of weights (default 0)",
             "--cache N = 256": "places for tokens, prompt included (default 256)",
             "--chunk N = 16": "tokens of the prompt at a time (default 16)",
+            "--cache-type TYPE = float32": "keys and values in float32 (default) or int8",
             "--target TARGET = host": "the CPU, host (default), or a machine, such as pynq_z1",
             "--weights TYPE": "quantise to weights of int8 (default on machines) or int4, in groups of 32",
             "--calibration FILE": "text with which a float model is quantised",
         },
     )
     add_device_arguments(parser)
+    add_options(parser, {"-o --output FILE": "write the compiled decoder with its tokenizer; no --prompt is needed"})
     add_options(parser, {"--json": "write JSON to FILE, or to standard output in place of text"})
 
 
@@ -62,19 +68,20 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the text as it comes, then what a token took."""
     from vdla.runtime.generate.generation import generate
 
-    if arguments.prompt is None:
+    if arguments.prompt is None and arguments.output is None:
         raise CommandError("generate: --prompt must be given, got none")
     arguments.temperature = _temperature(arguments.temperature)
-    source, tokens = _source(arguments), _tokens(arguments)
-    with _model(arguments, source, tokens) as model:
+    with _opened(arguments) if arguments.model.endswith(_COMPILED) else _compiled(arguments) as model:
+        if arguments.prompt is None:
+            return OK
         generation = generate(
             model,
             arguments.prompt,
-            tokens=tokens,
             length=arguments.length,
             temperature=arguments.temperature,
             top_k=arguments.top_k,
             seed=arguments.seed,
+            cache_type=arguments.cache_type,
         )
         if arguments.json:
             text = "".join(generation)
@@ -82,6 +89,44 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             _show(arguments.prompt, generation)
     return OK
+
+
+def _opened(arguments: argparse.Namespace) -> Model:
+    """A compiled decoder."""
+    from vdla.runtime.executor.artifact import Artifact
+    from vdla.runtime.generate.tokens import Tokens
+
+    for option, value in given(arguments, _FOR_COMPILING):
+        rule = f"generate: {option} must be left out for {arguments.model}, which is compiled"
+        raise CommandError(f"{rule}, got {value}")
+    artifact = Artifact.load(arguments.model)
+    if arguments.tokens is not None:
+        artifact = replace(artifact, tokens=Tokens(arguments.tokens).content)
+    if artifact.config is None and arguments.device != "sim":
+        raise CommandError(f"generate: --device must be left out for {arguments.model}, got {arguments.device}")
+    return _on_device(arguments, artifact)
+
+
+def _compiled(arguments: argparse.Namespace) -> Model:
+    """A decoder, compiled, and written where a file is asked for."""
+    if arguments.output is not None:
+        require_folder("generate", "--output", arguments.output)
+    source, tokens = _source(arguments), _tokens(arguments)
+    model = _model(arguments, source, tokens)
+    if arguments.output is not None:
+        model.artifact.save(arguments.output)
+        print(f"{arguments.output}: {model.name} with its tokenizer")
+    return model
+
+
+def _on_device(arguments: argparse.Namespace, artifact: Artifact) -> Model:
+    from vdla.runtime.devices import open_device
+    from vdla.runtime.executor.model import Model
+
+    options = device_options("generate", arguments)
+    if artifact.config is None:
+        return Model(artifact)
+    return Model(artifact, open_device(arguments.device, artifact.config, **options) if options else arguments.device)
 
 
 def _temperature(text: str) -> float:
@@ -126,14 +171,7 @@ def _model(arguments: argparse.Namespace, source: Any, tokens: Tokens) -> Model:
         if isinstance(machine, Config) and has_groups(source):
             machine = _with_four_bits(machine)
         model = compile_decoder(source, machine, cache=arguments.cache, chunk=arguments.chunk)
-    if not on_machine:
-        return model
-    from vdla.runtime.devices import open_device
-    from vdla.runtime.executor.model import Model
-
-    options = device_options("generate", arguments)
-    assert isinstance(machine, Config)
-    return Model(model.artifact, open_device(arguments.device, machine, **options) if options else arguments.device)
+    return _on_device(arguments, replace(model.artifact, tokens=tokens.content))
 
 
 def _with_four_bits(machine: Config) -> Config:
@@ -155,7 +193,9 @@ def _source(arguments: argparse.Namespace) -> Any:  # noqa: ANN401  a path, or a
     if arguments.model in DECODERS:
         return DECODERS[arguments.model].build(seed=arguments.seed)
     if not arguments.model.endswith(".onnx"):
-        raise CommandError(f"generate: model must be {one_of(arguments.model, DECODERS, ' or MODEL.onnx')}")
+        raise CommandError(
+            f"generate: model must be {one_of(arguments.model, DECODERS, ' or MODEL.onnx or MODEL.vdla')}"
+        )
     return Path(arguments.model)
 
 

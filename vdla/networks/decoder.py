@@ -18,7 +18,7 @@ import numpy as np
 
 from vdla.networks.digits_images import load_arrays
 from vdla.networks.docstrings_text import held_out_documents
-from vdla.networks.llama_shape import DOCSTRINGS, SMOLLM2_135M, STORIES_15M, LlamaShape
+from vdla.networks.llama_shape import DOCSTRINGS, LLAMA3_8B_LAYER, SMOLLM2_135M, STORIES_15M, LlamaShape
 from vdla.networks.network_builder import Dimension, NetworkBuilder
 from vdla.support.arrays import Array
 
@@ -45,6 +45,12 @@ def stories15m(batch: Dimension = 1, seed: int = 0) -> ModelProto:
 def smollm2_135m(batch: Dimension = 1, seed: int = 0) -> ModelProto:
     """The shape of SmolLM2-135M (Allal et al., 2025)."""
     return decoder_model("smollm2_135m", SMOLLM2_135M, seeded_weights(SMOLLM2_135M, seed), batch)
+
+
+def llama3_8b_layer(batch: Dimension = 1, seed: int = 0) -> ModelProto:
+    """One layer of the shape of Llama 3 8B (Grattafiori et al., 2024), with few words."""
+    weights = seeded_weights(LLAMA3_8B_LAYER, seed)
+    return decoder_model("llama3_8b_layer", LLAMA3_8B_LAYER, weights, batch)
 
 
 def trained_weights() -> dict[str, Array]:

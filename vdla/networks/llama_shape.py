@@ -68,5 +68,13 @@ STORIES_15M = LlamaShape(words=32_000, width=288, layers=6, heads=6, key_heads=6
 SMOLLM2_135M = LlamaShape(
     words=49_152, width=576, layers=30, heads=9, key_heads=3, hidden=1536, positions=2048, base=100_000.0
 )
-SHAPES: Mapping[str, LlamaShape] = {"docstrings": DOCSTRINGS, "stories15m": STORIES_15M, "smollm2_135m": SMOLLM2_135M}
+LLAMA3_8B_LAYER = LlamaShape(
+    words=128, width=4096, layers=1, heads=32, key_heads=8, hidden=14_336, positions=512, base=500_000.0
+)
+SHAPES: Mapping[str, LlamaShape] = {
+    "docstrings": DOCSTRINGS,
+    "stories15m": STORIES_15M,
+    "smollm2_135m": SMOLLM2_135M,
+    "llama3_8b_layer": LLAMA3_8B_LAYER,
+}
 """The shapes of the decoders of `vdla networks`."""

@@ -16,7 +16,7 @@ from numpy.random import Generator, default_rng
 
 from vdla.networks.binary_resnet import binary_resnet18
 from vdla.networks.dcgan import dcgan_generator
-from vdla.networks.decoder import docstrings, smollm2_135m, stories15m
+from vdla.networks.decoder import docstrings, llama3_8b_layer, smollm2_135m, stories15m
 from vdla.networks.deep_q_network import deep_q_network
 from vdla.networks.digits import digits, some_digits
 from vdla.networks.gallery import blocks_of_fifteen, four_bits, perceptron, signs, sound, swishes, tokens, two_of_four
@@ -204,6 +204,7 @@ _DECODERS = (
     Network("docstrings", "documentation strings, trained", docstrings),
     Network("stories15m", "shape of stories15M", stories15m),
     Network("smollm2_135m", "shape of SmolLM2-135M", smollm2_135m),
+    Network("llama3_8b_layer", "one layer of the shape of Llama 3 8B", llama3_8b_layer),
 )
 DECODERS: Mapping[str, Network] = {network.name: network for network in _DECODERS}
 """Decoders of language models, for `vdla generate`; sequences and caches are symbolic."""

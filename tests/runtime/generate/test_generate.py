@@ -3,6 +3,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import onnxruntime
@@ -114,7 +115,7 @@ def test_four_bit_weights_have_the_scores_of_the_integers_on_the_cpu(quantised, 
         compile_decoder(in_groups, cache=CACHE, chunk=CHUNK) as on_cpu,
     ):
         names = {word for program in on_sim.artifact.programs for word in disassemble(program).split()}
-        assert {"int4_group", "int4_scale"} <= names
+        assert {"int4_group", "int4_group_scale"} <= names
         assert (scores(on_sim, TEXT) != scores(on_cpu, TEXT)).sum() == 0
         step = DecoderRun(on_sim).advance([3])
         weights = SHAPE.macs / 2 + SHAPE.macs / 32  # a byte has two, a factor is for 32
@@ -140,6 +141,12 @@ def test_perplexity_is_that_of_the_scores(decoder, compiled):
     kept = 20  # the last chunk has no token behind it
     expected = math.exp(-shares[np.arange(kept), TEXT[1 : kept + 1]].mean())
     assert perplexity(compiled, [TEXT]) == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_predictions_with_a_cache_of_8_bits_are_as_good(compiled):
+    exact, rounded = (perplexity(compiled, [TEXT], cache_type=kind) for kind in ("float32", "int8"))
+    assert rounded != exact
+    assert rounded == pytest.approx(exact, rel=0.01)
 
 
 # --- text -----------------------------------------------------------------------------------------
@@ -174,6 +181,14 @@ def test_an_accelerator_has_cycles_and_a_share_of_its_bound(on_sim, tokens):
     assert rates.bound_share == rates.weight_bytes / (config.axi_bits // 8 * cycles)
     assert rates.accelerator_tokens_a_second == config.clock_mhz * 1e6 / cycles
     assert 0 < rates.bound_share < 1
+
+
+def test_a_file_has_the_tokenizer(on_sim, tokens, tmp_path):
+    path = tmp_path / "decoder.vdla"
+    replace(on_sim.artifact, tokens=tokens.read_bytes()).save(path)
+    with vdla.load(path) as model:
+        text = "".join(model.generate("w3 w1", length=4, cache_type="int8"))
+    assert text == "".join(on_sim.generate("w3 w1", tokens=tokens, length=4, cache_type="int8"))
 
 
 def test_text_ends_with_the_token_that_ends_it(compiled, tokens):
@@ -295,7 +310,7 @@ def test_a_missing_package_is_named(monkeypatch, tokens):
     )
 
 
-def test_a_network_that_is_no_decoder_is_refused(decoder, tokens):
+def test_a_network_that_is_no_decoder_is_refused(decoder, compiled, tokens):
     from vdla.networks.registry import NETWORKS
 
     digits = NETWORKS["digits"].build()
@@ -321,6 +336,16 @@ def test_a_network_that_is_no_decoder_is_refused(decoder, tokens):
     )
     assert refused(lambda: quantise_decoder(decoder, [1], weights="int3")) == (
         "generate: weights must be int8 or int4, got 'int3'"
+    )
+    assert refused(lambda: DecoderRun(compiled, "int4")) == ("generate: cache_type must be float32 or int8, got 'int4'")
+    run = DecoderRun(compiled)
+    for _ in range(CACHE // CHUNK):
+        run.advance([1] * CHUNK)
+    assert refused(lambda: run.advance([1])) == (
+        "generate: a sequence must fit the 24 places of the cache of tiny_decoder, got 25 tokens"
+    )
+    assert refused(lambda: compiled.generate("w1")) == (
+        "generate: tokens must name the tokenizer's file of tiny_decoder, got none"
     )
     assert refused(lambda: quantise_decoder(decoder, [])) == (
         "generate: calibration must have at least one token, got none"
