@@ -94,7 +94,8 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.graph": "support",
     "compiler.graph.rules": (
-        "support hardware compiler.ir compiler.target compiler.te compiler.operators compiler.graph"
+        "support hardware compiler.ir compiler.target compiler.te compiler.operators "
+        "compiler.operators.definitions compiler.graph"
     ),
     "compiler.templates": (
         "support hardware compiler.ir compiler.te compiler.operators.vdla compiler.map compiler.operators.definitions"
@@ -117,8 +118,8 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.tune.searches": "support compiler.tune",
     "compiler.graph.passes": (
-        "support compiler.ir compiler.target compiler.graph compiler.graph.rules compiler.graph.layouts "
-        "compiler.graph.integer compiler.graph.operators"
+        "support compiler.ir compiler.target compiler.operators.definitions compiler.graph compiler.graph.rules "
+        "compiler.graph.layouts compiler.graph.integer compiler.graph.machine compiler.graph.operators"
     ),
     "compiler.graph.quantise": (
         "support compiler.graph compiler.graph.integer compiler.graph.operators compiler.graph.passes"
@@ -216,11 +217,11 @@ ROOMS: dict[str, str] = {
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.interpret "
         "compiler.codegen.vdla compiler.extensions compiler.codegen.llvm compiler.operators.vdla "
-        "compiler.layer_programs compiler.operators.cpu compiler.operators.gpu compiler.graph "
-        "compiler.graph.rules compiler.graph.machine compiler.graph.operators compiler.tune compiler.graph.passes "
-        "compiler.graph.quantise compiler.graph.onnx compiler.graph.tflite simulator.stats simulator.verify "
-        "simulator.timing simulator runtime.native runtime.grid runtime.numpy_operators runtime.executor "
-        "compiler.graph.accelerator compiler.graph.grid compiler.certificates"
+        "compiler.operators.definitions compiler.layer_programs compiler.operators.cpu compiler.operators.gpu "
+        "compiler.graph compiler.graph.rules compiler.graph.machine compiler.graph.operators compiler.tune "
+        "compiler.graph.passes compiler.graph.quantise compiler.graph.onnx compiler.graph.tflite simulator.stats "
+        "simulator.verify simulator.timing simulator runtime.native runtime.grid runtime.numpy_operators "
+        "runtime.executor compiler.graph.accelerator compiler.graph.grid compiler.certificates"
     ),
     "runtime.tune": (
         "support hardware hardware.program compiler.abi compiler.ir compiler.target compiler.te "

@@ -12,6 +12,7 @@ from vdla.compiler.layer_programs.formulated import formulated, placeholders
 from vdla.compiler.layer_programs.int4_dense import Int4Dense
 from vdla.compiler.layer_programs.layer_program import LayerProgram, ProgramBuilder
 from vdla.compiler.layer_programs.mapped import mapped_programs, weight_dtype
+from vdla.compiler.layer_programs.row_strips import RowPiece, RowStrip, row_pieces, row_strips
 from vdla.compiler.layer_programs.through_stage import all_staged, through_stage
 from vdla.compiler.layer_programs.written import WrittenProgram, written_programs
 
@@ -19,12 +20,16 @@ __all__ = [
     "Int4Dense",
     "LayerProgram",
     "ProgramBuilder",
+    "RowPiece",
+    "RowStrip",
     "WrittenProgram",
     "all_staged",
     "channel_product",
     "formulated",
     "mapped_programs",
     "placeholders",
+    "row_pieces",
+    "row_strips",
     "through_stage",
     "weight_dtype",
     "written_programs",

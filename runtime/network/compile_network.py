@@ -41,6 +41,7 @@ from vdla.compiler.graph.passes import (
     for_machine,
     for_other_devices,
     round_as_machine,
+    row_functions,
     run_passes,
 )
 from vdla.compiler.graph.rewriting import Replacement
@@ -344,8 +345,11 @@ def _on_devices(
     replaced: dict[str, Replacement] = {}
     divided: list[Callable[[], tuple[RegionExpression, ...]]] = []
 
+    better = None if time is None or config.plain == config else PlugInChoice(config, time, cpu)
+
     def prepare(graph: Graph) -> Graph:
-        return for_machine(graph, evaluate_node, replaced)
+        rows = graph if better is None else row_functions(graph, better.accepts)
+        return for_machine(rows, evaluate_node, replaced)
 
     def divide(graph: Graph) -> Graph:
         plain = for_other_devices(graph, choice.calls, replaced)
@@ -357,7 +361,6 @@ def _on_devices(
     elsewhere = {} if on_grid is None else on_grid.decisions(graph)
     on_gpu = {name: why.gpu_seconds for name, why in elsewhere.items() if why.device == "gpu" and why.gpu_seconds}
     count = None if time is None else time.cycles
-    better = None if time is None or config.plain == config else PlugInChoice(config, time, cpu)
     choice = choose(graph, config, candidates(graph, config, better), cpu, place, on_gpu, count)
     passes = (
         GraphPass("partition", divide),

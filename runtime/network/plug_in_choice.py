@@ -31,6 +31,7 @@ from vdla.compiler.layer_programs import (
     weight_dtype,
     written_programs,
 )
+from vdla.compiler.operators.definitions import Definition
 from vdla.compiler.operators.vdla import WrittenOperator
 from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.hardware.config import Config
@@ -58,6 +59,7 @@ class PlugInChoice:
         declared = [(extension_of(self.config, plug_in), plug_in) for plug_in in self.config.extensions]
         self._declared = [item for item, plug_in in declared if item.program is not None or not plug_in.states]
         self._written: dict[Any, WrittenProgram] = {}  # by extension and layer
+        self._accepted: dict[tuple[Any, ...], bool] = {}  # by definition
         self._problems: dict[str, str] = {}  # of placing programs, by hash
         self._cycles: dict[Any, int] = {}
         self._checked: set[tuple[str, bool, str]] = set()
@@ -82,6 +84,15 @@ class PlugInChoice:
                 offers = [replace(item, exact=True) if item is offer else item for item in offers]
         except NotAcceleratedError as error:
             return str(error)
+
+    def accepts(self, definition: Definition) -> bool:
+        """Whether an author has a program of an operator that is no layer without one."""
+        key = definition.name, *sorted(definition.options.items())
+        if key not in self._accepted:
+            authors = [extension for extension in self._declared if extension.program is not None]
+            written = written_programs(authors, definition, self.config)
+            self._accepted[key] = any(item.programs for item in written)
+        return self._accepted[key]
 
     # --- offers
 

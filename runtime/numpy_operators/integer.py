@@ -20,6 +20,7 @@ from vdla.hardware.numerics import wrap32
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
 from vdla.runtime.numpy_operators.integer_normalise import qnormalise
 from vdla.runtime.numpy_operators.integer_products import conv_sums, conv_transpose_sums, dense_sums, matmul_sums
+from vdla.runtime.numpy_operators.integer_rows import row_norm, row_softmax
 from vdla.runtime.numpy_operators.integer_softmax import qsoftmax
 from vdla.runtime.numpy_operators.requantise import (
     NO_FIXED_POINT,
@@ -159,6 +160,8 @@ _COMPUTE: Mapping[str, Callable[..., Array]] = {
     "vdla.QDense": requantised(dense_sums),
     "vdla.QMatMul": requantised(matmul_sums),
     "vdla.QNormalise": qnormalise,
+    "vdla.QRowNorm": row_norm,
+    "vdla.QRowSoftmax": row_softmax,
     "vdla.QSoftmax": qsoftmax,
     "vdla.QSquares": qsquares,
     "vdla.RowTerms": row_terms,

@@ -21,12 +21,13 @@ from vdla.compiler.extensions import Formulation, NetworkLayer
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.machine.call import MachineNode, NotAcceleratedError, OperatorCall, decline
 from vdla.compiler.graph.machine.packing import BitsLayout, Channels, GatheredLayout, PackedLayout
+from vdla.compiler.graph.machine.row_definitions import ROW_FUNCTIONS, row_definition
 from vdla.compiler.graph.machine.row_results import RowResults, RowValue
 from vdla.compiler.ir import limits
 from vdla.compiler.layer_programs import LayerProgram, placeholders
 from vdla.compiler.map import gather
 from vdla.compiler.operators import definitions
-from vdla.compiler.operators.definitions import Definition
+from vdla.compiler.operators.definitions import Definition, DefinitionError
 from vdla.compiler.operators.vdla import WrittenOperator
 from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.compiler.te import Stage
@@ -164,6 +165,8 @@ def layer_of(at: MachineNode, weight_dtype: str = "") -> NodeLayer:
         return _max_pool(at)
     if at.node.op in ROW_REDUCTIONS:
         return _row_reduction(at)
+    if at.node.op in ROW_FUNCTIONS:
+        return _row_function(at)
     if at.node.op == "vdla.QTable":
         return _look_up(at)
     rule = "be a convolution, a product with constant weights or by channel, a maximum, a row's number, or a table"
@@ -232,6 +235,21 @@ def _look_up(at: MachineNode) -> NodeLayer:
     made = definitions.look_up(shape=shape, dtype=at.config.inp_dtype)
     made = replace(made, inputs=(*made.inputs, te.placeholder((count,), "int64", "scale")))
     arrays = {"table": at.node.attributes["table"], "scale": _lanes(at, np.zeros(count, np.int64))}
+    return _layer(at, channels, made, {"data": name}, arrays, prod(shape))
+
+
+def _row_function(at: MachineNode) -> NodeLayer:
+    """Softmax or a norm of rows; one of softmax has an image of each matrix, as products have."""
+    name, is_softmax = at.node.inputs[0], at.node.op == "vdla.QRowSoftmax"
+    shape, channels = at.shape(name), Channels.MATRICES if is_softmax else Channels.ROWS
+    try:
+        made = row_definition(at.node.op, shape, at.node.attributes, prod(shape[:-2]) if is_softmax else 1)
+    except DefinitionError as error:
+        decline(f"have a definition; {error}")
+    if is_softmax:
+        arrays = {"scale": _lanes(at, np.zeros(1, np.int64))}
+    else:
+        arrays = {"sign": at.constant(1), "scale": _lanes(at, at.constant(2))}
     return _layer(at, channels, made, {"data": name}, arrays, prod(shape))
 
 

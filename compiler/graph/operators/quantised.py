@@ -27,7 +27,7 @@ from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
 from vdla.compiler.graph.rules import integer_elementwise as rules
 from vdla.compiler.graph.rules import integer_products
 from vdla.compiler.graph.rules.integer_normalise import qnormalise
-from vdla.compiler.graph.rules.integer_rows import qsquares
+from vdla.compiler.graph.rules.integer_rows import qrow_norm, qrow_softmax, qsquares
 from vdla.compiler.graph.rules.integer_softmax import qsoftmax
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall
 from vdla.compiler.graph.rules.transposed import qconv_transpose
@@ -42,6 +42,7 @@ _REQUANTISED = {
     "high": int,
     "fixed_point": np.zeros((3, 0), np.int64),
 }
+_OF_ROWS = {name: value for name, value in _REQUANTISED.items() if name != "fixed_point"}
 _OF_ONE = {"x_zero_point": int, **_REQUANTISED}
 _OF_TWO = {"a_zero_point": int, "b_zero_point": int, **_REQUANTISED}
 _WINDOWS = {"strides": tuple, "pads": tuple, "dilations": tuple, **_OF_ONE}
@@ -135,6 +136,18 @@ QUANTISED = (
         fusion=FusionClass.OPAQUE,
         expression=qnormalise,
         attributes={"x_zero_point": int},
+    ),
+    OperatorRecord(
+        name="vdla.QRowSoftmax",
+        fusion=FusionClass.OPAQUE,
+        expression=qrow_softmax,
+        attributes={"factor": int, **_OF_ROWS},
+    ),
+    OperatorRecord(
+        name="vdla.QRowNorm",
+        fusion=FusionClass.OPAQUE,
+        expression=qrow_norm,
+        attributes={"centred": int, "least": int, **_OF_ROWS},
     ),
     OperatorRecord(
         name="vdla.QSquares",

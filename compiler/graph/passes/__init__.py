@@ -13,6 +13,7 @@ from vdla.compiler.graph.passes.machine_rounding import round_as_machine
 from vdla.compiler.graph.passes.mapped_scans import map_scans
 from vdla.compiler.graph.passes.movements import is_movement
 from vdla.compiler.graph.passes.pipeline import GraphPass, Observer, changes, run_passes
+from vdla.compiler.graph.passes.row_functions import row_functions
 from vdla.compiler.graph.passes.simplify import simplify
 from vdla.compiler.graph.passes.tabular import expand_tabular
 
@@ -38,6 +39,7 @@ __all__ = [
     "map_scans",
     "merge_common_subexpressions",
     "round_as_machine",
+    "row_functions",
     "run_passes",
     "settle_empties",
     "simplify",

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rule of vdla.QSquares: the sum of the squares of each row, without the zero point."""
+"""Rules of integer operators of rows: sums of squares without the zero point, softmax, norms."""
 
 from __future__ import annotations
 
+import numpy as np
+
 from vdla.compiler import te
+from vdla.compiler.graph.rules.requantise import rescaled_sums
 from vdla.compiler.graph.rules.rule import NodeCall
+from vdla.compiler.operators.definitions.row_norm import NORMAL_BITS, normal_numbers, of_sign
+from vdla.compiler.operators.definitions.row_softmax import SHARE_BITS, row_shares
 from vdla.compiler.operators.reduction import reduce_with
 
 
@@ -20,3 +25,31 @@ def qsquares(call: NodeCall) -> te.Tensor:
 
     squares = te.compute(x.shape, square, f"{name}_squares")
     return reduce_with(te.sum, squares, (len(x.shape) - 1,), bool(call.attribute("keepdims")), name)
+
+
+def qrow_softmax(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.QRowSoftmax, along the last dimension."""
+    shares, rescale = row_shares(_rows(call), call.attribute("factor")), rescaled_sums(call, 1 << SHARE_BITS)
+    return te.compute(shares.shape, lambda *i: rescale(shares[i], 0), call.name())
+
+
+def qrow_norm(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.QRowNorm, along the last dimension; signs and biases are constants."""
+    x, sign, bias = _rows(call), call.constant(1, "sign"), call.constant(2, "bias")
+    if sign is None or bias is None:
+        call.decline("have constant signs and biases")
+    greatest = int(np.abs(bias.astype(np.int64)).max()) + (1 << (NORMAL_BITS + x.shape[-1].bit_length() // 2 + 1))
+    rescale, signs, biases = rescaled_sums(call, greatest), call.pack("sign", sign), call.pack("bias", bias)
+    normal = normal_numbers(x, bool(call.attribute("centred")), call.attribute("least"))
+
+    def value(*i: te.Value) -> te.Value:
+        return rescale(of_sign(normal[i], signs[i[-1]]) + biases[i[-1]], i[-1])
+
+    return te.compute(x.shape, value, call.name())
+
+
+def _rows(call: NodeCall) -> te.Tensor:
+    x = call.tensor(0)
+    if x.dtype != "int8":
+        call.decline(f"read int8 elements, got {x.dtype}")
+    return x

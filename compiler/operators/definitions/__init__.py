@@ -22,6 +22,8 @@ from vdla.compiler.operators.definitions.products import (
     lstm_gates,
     matrix_vector,
 )
+from vdla.compiler.operators.definitions.row_norm import row_norm
+from vdla.compiler.operators.definitions.row_softmax import row_softmax, softmax_factor
 from vdla.compiler.operators.definitions.rows import PLACES, row_reduction
 from vdla.compiler.operators.definitions.transposed import transposed_convolution
 from vdla.compiler.operators.definitions.windows import convolution, depthwise_convolution, of_workload, pooling
@@ -48,7 +50,10 @@ __all__ = [
     "requantised_by",
     "rescaling",
     "residual_addition",
+    "row_norm",
     "row_reduction",
+    "row_softmax",
     "scaling",
+    "softmax_factor",
     "transposed_convolution",
 ]

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Softmax and norms of rows as definitions, of which plug-ins have programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+from vdla.compiler.operators import definitions
+from vdla.compiler.operators.definitions import Definition
+
+ROW_FUNCTIONS = ("vdla.QRowNorm", "vdla.QRowSoftmax")
+"""The operators of rows, whose results have 8 bits as their elements have."""
+
+
+def row_definition(op: str, shape: Sequence[int], attributes: Mapping[str, Any], matrices: int) -> Definition:
+    """The definition of a node of `ROW_FUNCTIONS` whose elements are [..., features].
+
+    Raises:
+        DefinitionError: no definition has such rows.
+    """
+    extents = {"matrices": matrices, "rows": prod(shape[:-1]) // matrices}
+    if op == "vdla.QRowSoftmax":
+        return definitions.row_softmax(keys=shape[-1], factor=attributes["factor"], **extents)
+    centred, least = bool(attributes["centred"]), attributes["least"]
+    return definitions.row_norm(features=shape[-1], centred=centred, least=least, **extents)
