@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RTL against simulator: times, counters, memory, buffers of random, extreme and compiled programs.
+"""RTL against simulator: times, counters, memory, buffers of random, directed, compiled programs.
 
 Runs on several machines, with the RTL's assertions on. Three of four programs have their tensors
 and stream anywhere in the machine's addresses; in every second batch the RTL's registers and
@@ -24,9 +24,11 @@ from vdla.hardware.program import Program
 from vdla.runtime.diagnosis.layers import layer_operator
 from vdla.support.progress import Progress, silent
 from vdla.verification.coverage.coverage import Coverage, goals
+from vdla.verification.coverage.extremes import bins
 from vdla.verification.programs import suite
 from vdla.verification.programs.cases import EACH, EACH_LONG, ProgramCase, all_random
 from vdla.verification.programs.device_pair import Comparator, Open, rtl_pair
+from vdla.verification.programs.directed_programs import all_directed
 from vdla.verification.programs.extreme_programs import extreme_programs
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_machines import MACHINES
@@ -71,7 +73,7 @@ def run(
     for outcome in outcomes:
         coverage.merge(outcome.coverage)
     machines = list({batch[0].config.fingerprint: batch[0].config for batch in chosen if batch}.values())
-    missing = coverage.missing(machines)
+    missing, missing_extremes = coverage.missing(machines), coverage.missing_extremes(machines)
     rows = _rows(outcomes)
     figures = {name: total(rows, name) for name in ("programs", "instructions", "cycles", "mismatches")}
     figures |= {
@@ -82,12 +84,15 @@ def run(
         "memories": len({batch[0].config.dram for batch in chosen if batch}),
         "bins": len(goals(machines)),
         "bins_covered": len(goals(machines)) - len(missing),
+        "extremes": sum(len(bins(machine)) for machine in machines),
+        "extremes_covered": sum(len(bins(machine)) for machine in machines) - len(missing_extremes),
     }
     command = f"vdla bench equality{' --long' if long else ''} --seed {seed} --json -"
     made = receipt(chosen[0][0].config, [], seed, command) | {
         "programs": {name: value for outcome in outcomes for name, value in outcome.hashes.items()},
         "found": explanations,
         "bins_missing": missing,
+        "extremes_missing": missing_extremes,
         "bins_counts": dict(coverage.counts),
     }
     return BenchmarkResult("equality", figures, rows, made)
@@ -108,13 +113,13 @@ def _rows(outcomes: Iterable[Outcome]) -> list[Row]:
 
 
 def all_batches(seed: int, long: bool) -> list[list[ProgramCase]]:
-    """Batches of cases, one machine and memory each: given programs, then random ones."""
+    """Batches of cases, one machine and memory each: given programs, directed, random ones."""
     extreme = [program for machine in MACHINES for program in extreme_programs(machine, seed)]
     given = [
         [ProgramCase(program.config, seed * MOST_GIVEN + number, program=program, random_start=number % 2 > 0)]
         for number, program in enumerate([*_compiled(long), *extreme])
     ]
-    return given + all_random(seed, EACH_LONG if long else EACH)
+    return [*given, *all_directed(seed), *all_random(seed, EACH_LONG if long else EACH)]
 
 
 def _compiled(long: bool) -> list[Program]:

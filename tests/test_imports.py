@@ -181,12 +181,12 @@ ROOMS: dict[str, str] = {
         "compiler.templates simulator.support simulator.function simulator.stats simulator.verify simulator.timing "
         "simulator runtime.devices runtime.numpy_operators runtime.executor"
     ),
-    "verification.programs": (
-        "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.templates simulator.stats "
-        "simulator.verify simulator.timing runtime.devices runtime.diagnosis"
-    ),
     "verification.coverage": (
         "support hardware.isa hardware hardware.program simulator.stats simulator.verify simulator.timing"
+    ),
+    "verification.programs": (
+        "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.templates simulator.stats "
+        "simulator.verify simulator.timing runtime.devices runtime.diagnosis verification.coverage"
     ),
     "verification.generated_tests": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.asm compiler.ir "

@@ -10,7 +10,7 @@ from vdla.hardware.program.arrays import (
     to_bytes,
 )
 from vdla.hardware.program.blocked_layout import pack_blocked, unpack_blocked
-from vdla.hardware.program.placement import STREAM, place, placed_sizes, require_apart
+from vdla.hardware.program.placement import BEATS, STREAM, place, placed_sizes, require_apart
 from vdla.hardware.program.program import (
     UOPS,
     Program,
@@ -19,6 +19,7 @@ from vdla.hardware.program.program import (
 from vdla.hardware.program.tensor import ROLES, ROLES_WITH_DATA, ProgramError, ProgramTensor
 
 __all__ = [
+    "BEATS",
     "ROLES",
     "ROLES_WITH_DATA",
     "STREAM",

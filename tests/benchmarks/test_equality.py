@@ -88,7 +88,8 @@ def test_every_machine_agrees_on_a_few_programs() -> None:
 
 @pytest.mark.long
 def test_the_equality_benchmark_finds_no_mismatch() -> None:
-    """Its random programs, all those of the coverage benchmark, reach every bin."""
+    """Its random programs, all those of the coverage benchmark, reach every bin; its directed ones
+    the ends of every field on every machine."""
     result = run(seed=0)
     assert result.receipt["found"] == []
     assert result.figures["mismatches"] == 0
@@ -98,7 +99,8 @@ def test_the_equality_benchmark_finds_no_mismatch() -> None:
     assert 0.65 < result.figures["programs_placed_at_random"] / result.figures["programs"] < 0.85
     assert 0.4 < result.figures["programs_started_at_random"] / result.figures["programs"] < 0.6
     assert result.figures["bins_covered"] == result.figures["bins"]
-    assert result.receipt["bins_missing"] == []
+    assert result.receipt["bins_missing"] == result.receipt["extremes_missing"] == []
+    assert result.figures["extremes_covered"] == result.figures["extremes"] > 340 * len(MACHINES)
 
 
 def test_a_benchmark_without_a_long_form_refuses_long(capsys: pytest.CaptureFixture[str]) -> None:

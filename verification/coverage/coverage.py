@@ -3,7 +3,8 @@
 
 What an instruction computes counts only if a comparison sees it (verification/coverage/liveness).
 What happens in time always counts, since every cycle is compared. Bins that no verified program can
-hit are listed in UNREACHABLE with a reason; all others are goals.
+hit are listed in UNREACHABLE with a reason; all others are goals. The ends of fields count for each
+machine (verification/coverage/extremes), all others for all machines together.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import Operand, VectorOp, columns
 from vdla.hardware.program import Program, place
 from vdla.simulator.stats import RunStats
-from vdla.verification.coverage import fields, forms, plug_ins, runs
+from vdla.verification.coverage import extremes, fields, forms, plug_ins, runs
 from vdla.verification.coverage.liveness import compared_data
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -51,6 +52,7 @@ class Coverage:
             forms.count(program, linked, compared),
             runs.count(program, stats, compared),
             plug_ins.count(program, stats, compared),
+            extremes.count(program, linked, compared),
         ):
             self.counts += counted
 
@@ -61,6 +63,10 @@ class Coverage:
     def missing(self, machines: Iterable[Config] = ()) -> list[str]:
         """The goals without a hit, in order; those of the extensions of `machines` among them."""
         return [name for name in goals(machines) if not self.counts[name]]
+
+    def missing_extremes(self, machines: Iterable[Config]) -> list[str]:
+        """The ends of fields that no program of these machines had."""
+        return [name for machine in machines for name in extremes.bins(machine) if not self.counts[name]]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row a group: goals, goals hit, unreachable bins."""

@@ -52,8 +52,8 @@ def _bins(config: Config, encoding: Format) -> Iterator[str]:
     for name, values in _field_values(config, encoding).items():
         yield from (f".{name} {value}" for value in values)
     yield from (f" of {count} {what}" for count in COUNTS for what in ("micro-ops", "iterations"))
-    yield from (f" {index} at {end}" for index in _limits(config, plug_in) for end in ("the first", "the last"))
-    yield from (f" {index}{loop} moves" for index in _limits(config, plug_in) for loop in "01")
+    yield from (f" {index} at {end}" for index in index_limits(config, plug_in) for end in ("the first", "the last"))
+    yield from (f" {index}{loop} moves" for index in index_limits(config, plug_in) for loop in "01")
     yield from (f" {emit}" for emit in _emits(config, encoding))
     if plug_in.old is OldSum.ACCUMULATE:
         yield from (" begins a sum", " continues a sum")
@@ -74,12 +74,14 @@ def _field_values(config: Config, encoding: Format) -> dict[str, dict[str, int]]
             sought = {"min": slot.low, "zero": 0, "one": 1, "max": slot.high}
             allowed = {name: value for name, value in sought.items() if slot.low <= value <= slot.high}
             allowed = allowed if slot.field.signed else {k: v for k, v in allowed.items() if k != "min"}
-            values[slot.field.name] = {k: v for k, v in allowed.items() if _valid(config, encoding, slot.field.name, v)}
+            values[slot.field.name] = {
+                k: v for k, v in allowed.items() if is_valid(config, encoding, {slot.field.name: v})
+            }
     return values
 
 
-def _valid(config: Config, encoding: Format, name: str, value: int) -> bool:
-    fields: dict[str, Any] = {name: value}
+def is_valid(config: Config, encoding: Format, fields: dict[str, Any]) -> bool:
+    """Whether the rules of a format allow an instruction with these fields."""
     try:
         check_rules(config, instruction_columns(config, [encoding.cls(**fields)]))
     except IsaError:
@@ -91,10 +93,10 @@ def _emits(config: Config, encoding: Format) -> tuple[str, ...]:
     """What the format may send on its way out."""
     enum = next(slot.field.enum for slot in encoding.values if slot.field.name == "emit")
     assert enum is not None, "emit has names"
-    return tuple(f"emits {code.name}" for code in enum if _valid(config, encoding, "emit", code))
+    return tuple(f"emits {code.name}" for code in enum if is_valid(config, encoding, {"emit": code}))
 
 
-def _limits(config: Config, plug_in: PlugIn) -> dict[str, int]:
+def index_limits(config: Config, plug_in: PlugIn) -> dict[str, int]:
     """The places that each index in use can have."""
     inputs = config.inp_depth if plug_in.writes_inputs else config.acc_depth
     limits = {"acc": min(inputs, config.acc_depth)} if plug_in.has_result else {}
@@ -143,7 +145,7 @@ def _forms(config: Config, encoding: Format, row: Ints, kernel: Ints) -> Iterato
     loops = int(row[COL["loop0"]]), int(row[COL["loop1"]])
     yield f" of {_count(len(kernel))} micro-ops"
     yield f" of {_count(len(kernel) * loops[0] * loops[1])} iterations"
-    for column, (index, limit) in zip(_columns(config, plug_in), _limits(config, plug_in).items(), strict=True):
+    for column, (index, limit) in zip(_columns(config, plug_in), index_limits(config, plug_in).items(), strict=True):
         steps = [int(row[COL[f"{index}{loop}"]]) for loop in "01"]
         yield from (
             f" {index}{loop} moves" for loop, step in zip("01", steps, strict=True) if step and loops[int(loop)] > 1
@@ -162,7 +164,7 @@ def _forms(config: Config, encoding: Format, row: Ints, kernel: Ints) -> Iterato
 
 
 def _columns(config: Config, plug_in: PlugIn) -> list[int]:
-    return [("acc", "src", "wgt").index(index) for index in _limits(config, plug_in)]
+    return [("acc", "src", "wgt").index(index) for index in index_limits(config, plug_in)]
 
 
 def _count(number: int) -> str:

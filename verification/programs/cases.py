@@ -6,6 +6,7 @@ Different benchmark seeds give disjoint sets of programs.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from vdla.hardware.config import Config
@@ -32,7 +33,8 @@ MOST_STARTS = (1 << 31) - 1
 class ProgramCase:
     """A program on a machine with its memory; None: the random one of `seed` and `count`.
 
-    The seed also decides the addresses; if `random_start`, the registers at power-up too.
+    The seed also decides the addresses, unless `places` has them; if `random_start`, the registers
+    at power-up too.
     """
 
     config: Config
@@ -40,6 +42,7 @@ class ProgramCase:
     count: int = 0
     program: Program | None = None
     random_start: bool = False
+    places: Mapping[str, int] | None = None
 
     def made(self) -> Program:
         """The program."""
@@ -48,7 +51,7 @@ class ProgramCase:
     def conditions(self, program: Program) -> Conditions:
         """The conditions under which the program that `made` returned runs."""
         start = 1 + self.seed % MOST_STARTS if self.random_start else None
-        return Conditions(random_places(program, self.seed), start)
+        return Conditions(random_places(program, self.seed) if self.places is None else self.places, start)
 
     def __str__(self) -> str:
         name = self.program.name if self.program else f"{self.count} random instructions"

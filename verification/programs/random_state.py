@@ -161,6 +161,16 @@ class RandomState:
             return None
         return touches if self._reads_written_rows(row, kernel) else None
 
+    def unwritten(self, drawn: Drawn) -> dict[Buffer, Mask]:
+        """The entries of each buffer that an instruction reads and nothing has written."""
+        row = self._row(drawn)
+        masks: dict[Buffer, Mask] = {}
+        for access in self.footprints.accesses(row, self._kernel(row)):
+            if access.buffer is not None and not access.writes:
+                mask = masks.setdefault(access.buffer, np.zeros_like(self.written[access.buffer]))
+                mask[access.where] = ~self.written[access.buffer][access.where]
+        return masks
+
     def rows(self, held: PlugInState) -> Mask:
         """The rows of a private state that were written."""
         return self.held.setdefault(held, np.zeros(held.rows, np.bool_))

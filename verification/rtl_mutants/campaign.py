@@ -233,7 +233,7 @@ def _killer(detail: str) -> Killer:
         return Killer.HANG
     if "broken in cycle" in detail:
         return Killer.PROTOCOL
-    if detail.startswith("programs"):
+    if detail.startswith(("programs", "extremes", "directed programs")):
         return Killer.EQUALITY
     control = ("registers", "accesses", "interrupt", "busy")
     return Killer.CONTROL if detail.startswith(control) else Killer.STOPS

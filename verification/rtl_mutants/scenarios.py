@@ -9,7 +9,7 @@ and the documents.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -18,6 +18,7 @@ from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.rtl import RtlModel
 from vdla.verification.programs.cases import ProgramCase
 from vdla.verification.programs.device_pair import rtl_pair
+from vdla.verification.programs.directed_programs import directed_cases
 from vdla.verification.programs.extreme_programs import extreme_programs
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_machines import DRAMS
@@ -59,6 +60,7 @@ def _second() -> Iterator[Scenario]:
     for number in range(len(DRAMS)):
         yield Scenario(f"programs, memory {number}", _on_memory(dram_number=number))
     yield Scenario("extremes", _extremes)
+    yield Scenario("directed programs", lambda config, model, seed: _compare(config, model, directed_cases(config, seed)))
     yield from (Scenario(name, check) for name, check in stop_scenarios())
 
 
@@ -92,7 +94,7 @@ def _extremes(config: Config, model: RtlModel | None, seed: int) -> None:
     _compare(config, model, [ProgramCase(config, seed, program=program) for program in extreme_programs(config, seed)])
 
 
-def _compare(config: Config, model: RtlModel | None, cases: Sequence[ProgramCase]) -> None:
+def _compare(config: Config, model: RtlModel | None, cases: Iterable[ProgramCase]) -> None:
     with rtl_pair(config, model) as compare:
         for case in cases:
             program = case.made()

@@ -17,6 +17,7 @@ from vdla.hardware.isa import Emit, Load, MicroOp, Operand, Vector, VectorOp
 from vdla.hardware.numerics import pack_scale
 from vdla.hardware.program import Program, ProgramTensor, place
 from vdla.simulator.timing import time_program
+from vdla.verification.coverage import extremes
 from vdla.verification.coverage.coverage import GROUPS, UNREACHABLE, Coverage, goals
 from vdla.verification.programs.cases import COUNTS, EACH, ProgramCase
 from vdla.verification.programs.random_machines import MACHINES
@@ -38,7 +39,7 @@ def test_bin_names_are_unique_and_nothing_else_is_counted() -> None:
     assert len(set(BINS)) == len(BINS)
     assert set(UNREACHABLE) <= set(BINS)
     counts = covered(*(random_verified_program(TINY, seed, 40) for seed in range(10)))
-    assert set(counts) <= set(BINS)
+    assert set(counts) <= {*BINS, *extremes.bins(TINY)}
     assert not set(counts) & set(UNREACHABLE)
 
 
@@ -165,6 +166,8 @@ def test_a_run_counts_the_programs_of_its_batches() -> None:
     assert result.receipt["counts"] == expected.counts
     assert 0 < result.figures["covered"] == len(goals()) - len(missing) < len(goals())
     assert result.figures["bins"] - result.figures["unreachable"] == len(goals())
+    assert result.figures["extremes"] == len(extremes.bins(TINY))
+    assert 0 < result.figures["extremes_missing"] == len(result.receipt["extremes_missing"]) < len(extremes.bins(TINY))
     assert steps == [("tiny", 0, 2), ("tiny", 1, 2), ("done", 2, 2)]
 
 
