@@ -56,11 +56,11 @@ def require_apart(program: Program, addresses: Mapping[str, int]) -> None:
     """ProgramError where two tensors, or a tensor and the stream, share a byte."""
     sizes = placed_sizes(program).items()
     places = sorted((_address(program, name, addresses), n, name) for name, n in sizes if n and name in addresses)
-    for (start, nbytes, name), (after, _, other) in pairwise(places):
+    for (start, nbytes, name), (after, size, other) in pairwise(places):
         if after < start + nbytes:
             raise ProgramError(
                 f"program {program.name}: places of {name} and {other} must not overlap, "
-                f"got {nbytes} bytes at {start} and {after}"
+                f"got bytes {start} to {start + nbytes - 1} and {after} to {after + size - 1}"
             )
 
 

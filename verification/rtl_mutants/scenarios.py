@@ -60,7 +60,7 @@ def _second() -> Iterator[Scenario]:
     for number in range(len(DRAMS)):
         yield Scenario(f"programs, memory {number}", _on_memory(dram_number=number))
     yield Scenario("extremes", _extremes)
-    yield Scenario("directed programs", lambda config, model, seed: _compare(config, model, directed_cases(config, seed)))
+    yield Scenario("directed programs", _directed)
     yield from (Scenario(name, check) for name, check in stop_scenarios())
 
 
@@ -92,6 +92,11 @@ def _programs(config: Config, model: RtlModel | None, seed: int, counts: Sequenc
 def _extremes(config: Config, model: RtlModel | None, seed: int) -> None:
     """Transfers of the greatest extents."""
     _compare(config, model, [ProgramCase(config, seed, program=program) for program in extreme_programs(config, seed)])
+
+
+def _directed(config: Config, model: RtlModel | None, seed: int) -> None:
+    """Both ends of every field."""
+    _compare(config, model, directed_cases(config, seed))
 
 
 def _compare(config: Config, model: RtlModel | None, cases: Iterable[ProgramCase]) -> None:

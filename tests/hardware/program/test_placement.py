@@ -42,11 +42,16 @@ def test_no_two_of_tensors_and_stream_may_overlap(first, second, link):
     addresses, _ = place(PROGRAM, 1 << 20)
     start, nbytes = addresses[first], SIZES[first]
     for after in sorted({start + BEAT, start + nbytes - BEAT}):
-        message = f"places of {first} and {second} must not overlap, got {nbytes} bytes at {start} and {after}"
+        message = f"places of {first} and {second} must not overlap, got {ranges(start, first, after, second)}"
         refused(link, {**addresses, second: after}, message)
     one, other = sorted((first, second), key=lambda name: (SIZES[name], name))  # of two at one address
-    message = f"places of {one} and {other} must not overlap, got {SIZES[one]} bytes at {start} and {start}"
+    message = f"places of {one} and {other} must not overlap, got {ranges(start, one, start, other)}"
     refused(link, {**addresses, second: start}, message)
+
+
+def ranges(start, name, after, other):
+    """Two ranges as the message names them."""
+    return f"bytes {start} to {start + SIZES[name] - 1} and {after} to {after + SIZES[other] - 1}"
 
 
 @pytest.mark.parametrize("order", [list(SIZES), list(SIZES)[::-1]])

@@ -255,10 +255,11 @@ def test_places_of_a_run_must_not_overlap(server, board):
             "timeout_cycles": None,
         }
         reply = raw(server, "Submit", batch(token_of(device), 90, operation))
-    nbytes = PROGRAM.tensor("out").nbytes
+    start = addresses[STREAM]
+    out, stream = (start + nbytes - 1 for nbytes in (PROGRAM.tensor("out").nbytes, PROGRAM.words.nbytes))
     assert reply["message"] == (
         f"program {PROGRAM.name}: places of out and {STREAM} must not overlap, "
-        f"got {nbytes} bytes at {addresses[STREAM]} and {addresses[STREAM]}"
+        f"got bytes {start} to {out} and {start} to {stream}"
     )
     assert board.order == []
 
