@@ -278,7 +278,7 @@ ROOMS: dict[str, str] = {
     "playground": "support hardware.isa simulator.stats simulator puzzles",
     "viewer": (
         "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.stats "
-        "simulator.verify simulator.timing runtime.executor"
+        "simulator.verify simulator.timing runtime.executor runtime.diagnosis"
     ),
     "debugger": (
         "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.function "

@@ -75,8 +75,8 @@ class RegionRun:
 class NetworkComparison:
     """The two runs of a network; `cycles` of all programs, by device.
 
-    `region` is the program of the step that differs; for equal results, of the first step whose
-    cycles differ.
+    `region` is the program of the step that differs; for equal results, that of the first step
+    whose cycles differ.
     """
 
     name: str

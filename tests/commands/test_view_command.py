@@ -103,3 +103,11 @@ def test_wrong_arguments(folder: Path, capsys: pytest.CaptureFixture[str], words
     error = capsys.readouterr().err
     assert error.startswith(before) and error.endswith(after)
     assert not (folder / "view.html").exists()
+
+
+def test_a_comparison_writes_the_runs_of_both_devices(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "sim", "sim", "gemm.vdla", "--view", "both.html"]) == OK
+    assert capsys.readouterr().out.splitlines()[-1] == "wrote both.html"
+    program = small_gemm(TINY)[0]
+    assert [head["title"] for head in heads(folder / "both.html")] == [f"{program.name} on sim"] * 2
+    assert starts(folder / "both.html", 1) == time_program(program).starts.tolist()

@@ -6,6 +6,8 @@ from __future__ import annotations
 import base64
 import re
 import zlib
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,11 @@ import vdla
 from vdla.compiler.templates import dense
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer
+from vdla.hardware.program import Program
+from vdla.runtime.devices import DeviceError
+from vdla.runtime.devices.sim import SimDevice
+from vdla.runtime.diagnosis.comparison import compare
+from vdla.simulator.stats import RunStats
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import time_program
 from vdla.simulator.verify.accesses import program_accesses
@@ -118,8 +125,6 @@ def test_the_page_is_one_file_that_refers_to_nothing(tmp_path: Path) -> None:
 
 
 def test_a_title_cannot_end_the_script_of_the_page() -> None:
-    from dataclasses import replace
-
     program = replace(small_gemm(TINY)[0], name="</script><b>")
     page = vdla.view(program).page()
     assert "</script><b>" not in page and "&lt;/script&gt;&lt;b&gt;" in page
@@ -133,7 +138,41 @@ def test_results_of_any_device_are_shown_and_anything_else_is_refused() -> None:
     for wrong in (3, None):
         with pytest.raises(SimulationError) as error:
             vdla.view(wrong)
-        assert str(error.value) == f"view: run must be a Program, a Result or a compiled network, got {wrong}"
+        rule = "run must be a Program, a Result, a Comparison or a compiled network"
+        assert str(error.value) == f"view: {rule}, got {wrong}"
     with pytest.raises(SimulationError) as error:
         vdla.view(vdla.simulate(program, arrays, mode="function"))
     assert str(error.value) == f"result of {program.name}: statistics need mode both or timing, got function"
+
+
+class Late(SimDevice):
+    """A simulator on which every instruction starts and ends a cycle late."""
+
+    name = "late"
+
+    def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
+        stats = super()._run(program, addresses)
+        return replace(stats, starts=stats.starts + 1, ends=stats.ends + 1, total_cycles=stats.total_cycles + 1)
+
+
+class Broken(SimDevice):
+    """A simulator that runs nothing."""
+
+    name = "broken"
+
+    def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
+        raise DeviceError("device broken: no run")
+
+
+def test_a_comparison_is_the_runs_of_both_devices() -> None:
+    program, arrays, _ = small_gemm(TINY)
+    with SimDevice(TINY) as sim, Late(TINY) as late, Broken(TINY) as broken:
+        shown = vdla.view(compare(program, arrays, (sim, late)))
+        failed = compare(program, arrays, (sim, broken))
+    one, other = shown.recordings
+    np.testing.assert_array_equal(one.times["start"] + 1, other.times["start"])
+    assert (one.title, other.title) == (f"{program.name} on sim", f"{program.name} on late")
+    with pytest.raises(SimulationError) as error:
+        vdla.view(failed)
+    reason = "both runs must end, got an error on broken: device broken: no run"
+    assert str(error.value) == f"view {program.name}: {reason}"

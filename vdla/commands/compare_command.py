@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import FINDING, OK, CommandError
@@ -30,13 +31,13 @@ EXAMPLES = """\
   vdla compare sim rtl c2.vdla --seed 7 --dram read_latency=200 beat_cycles=2
   vdla compare sim pynq c2.vdla --bitstream pynq_z2.bit --results-only
   vdla compare sim rtl c2.vdla --waves diff.fst
+  vdla compare sim rtl c2.vdla --view both.html
   vdla compare sim rtl --random load.y_after --preset tiny
   vdla compare sim farm.toml model.vdla --input x.npy
                                          a wrong result of a network, down to
                                          layer, instruction and entry
 """
 
-_NO_WAVES = "no waves: they show a difference, and there is none"
 _NEIGHBOURS = 10  # rows of the table around the first difference
 
 
@@ -66,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--assertions": "stop the RTL at a failed assertion",
             "--bitstream FILE": "the bitstream to load, for a board",
             "--results-only": "cycles and counters may differ",
+            "--view FILE": "write a page that steps through both runs; of a network, those of the region that differs",
             "--waves FILE.fst": "write waveforms of rtl around the first difference, with views for GTKWave and Surfer",
         },
     )
@@ -79,6 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(f"compare: --assertions must be left out without rtl, got {' and '.join(names)}")
     if arguments.waves is not None:
         _check_waves(arguments)
+    if arguments.view is not None:
+        require_folder("compare", "--view", arguments.view)
     if arguments.bitstream and not any(map(_is_board, names)):
         raise CommandError(f"compare: --bitstream must be left out without a board, got {' and '.join(names)}")
     if arguments.random is not None:
@@ -102,6 +106,8 @@ def _run_program(arguments: argparse.Namespace) -> int:
         comparison = compare(program, arrays, (one, other))
     print(comparison)
     _show(comparison)
+    if arguments.view is not None:
+        print(_page(comparison, arguments.view))
     if arguments.waves is not None:
         print(_waves(comparison, arrays, arguments))
     equal = comparison.same_results if arguments.results_only else comparison.equal
@@ -122,11 +128,12 @@ def _run_network(arguments: argparse.Namespace) -> int:
         for number, arrays in enumerate(inputs.runs):
             show(f"input {number + 1}", number, len(inputs))
             comparison = compare_network(artifact, arrays, (one, other))
-            if not comparison.equal or (arguments.waves is not None and comparison.region is not None):
+            if not comparison.equal or (_shows_runs(arguments) and comparison.region is not None):
                 break
     print(comparison)
-    if arguments.waves is not None:
-        print(_network_waves(comparison, arguments))
+    if _shows_runs(arguments):
+        for line in _region_lines(comparison, arguments):
+            print(line)
     return OK if comparison.equal else FINDING
 
 
@@ -148,7 +155,7 @@ def _waves(
     from vdla.runtime.diagnosis.wave_window import record_waves
 
     if comparison.equal:
-        return _NO_WAVES
+        return "no waves: they show a difference, and there is none"
     program = comparison.program
     config, size = with_dram(program.config, arguments.dram), memory_bytes(program)
 
@@ -159,25 +166,40 @@ def _waves(
     return str(record_waves(comparison, arrays, open_rtl, arguments.waves, culprit))
 
 
-def _network_waves(comparison: NetworkComparison, arguments: argparse.Namespace) -> str:
-    """Write the waveforms of the program that differs first; a line that says which."""
+def _shows_runs(arguments: argparse.Namespace) -> bool:
+    """Whether a file shows the runs that differ."""
+    return arguments.waves is not None or arguments.view is not None
+
+
+def _page(comparison: Comparison, file: Path) -> str:
+    """Write a page of both runs; a line that says so."""
+    from vdla.viewer.view import view
+
+    view(comparison).save(file)
+    return f"wrote {file}"
+
+
+def _region_lines(comparison: NetworkComparison, arguments: argparse.Namespace) -> Iterator[str]:
+    """Write the files of the program of a network that differs first; lines that say which."""
     from vdla.runtime.diagnosis.comparison import compare, memory_bytes
 
     region, difference = comparison.region, comparison.difference
     if region is None:
-        if difference is None:
-            return _NO_WAVES
-        return f"no waves: step {difference.number} ({difference.step.name}) runs no program of the accelerator"
+        where = "" if difference is None else f"step {difference.number} ({difference.step.name}) runs no program"
+        yield f"nothing to show: {where or 'the runs are equal'}"
+        return
     config, size = with_dram(region.program.config, arguments.dram), memory_bytes(region.program)
+    names, where = (arguments.first, arguments.second), f"step {region.number} ({region.step.name})"
     with ExitStack() as stack:
-        one, other = (
-            stack.enter_context(_open(name, config, arguments, size)) for name in (arguments.first, arguments.second)
-        )
+        one, other = (stack.enter_context(_open(name, config, arguments, size)) for name in names)
         alone = compare(region.program, region.arrays, (one, other))
-    if alone.equal:
-        return f"no waves: the program of step {region.number} ({region.step.name}) alone runs alike on both"
-    cause = None if difference is None or difference.culprit is None else difference.culprit.instruction
-    return f"step {region.number} ({region.step.name}): {_waves(alone, region.arrays, arguments, cause)}"
+    if arguments.view is not None:
+        yield f"{where}: {_page(alone, arguments.view)}"
+    if arguments.waves is not None and alone.equal:
+        yield f"no waves: the program of {where} alone runs alike on both"
+    elif arguments.waves is not None:
+        cause = None if difference is None or difference.culprit is None else difference.culprit.instruction
+        yield f"{where}: {_waves(alone, region.arrays, arguments, cause)}"
 
 
 def _is_board(name: str) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from vdla.verification.programs.aimed_search import AimedDifference, AimedSearch
 
 _PROGRAMS = 100
-_OF_PROGRAMS = ("input", "timeout", "bitstream", "results_only", "waves")
+_OF_PROGRAMS = ("input", "timeout", "bitstream", "results_only", "waves", "view")
 """Options of a program that is given."""
 LOCAL = ("sim", "rtl")
 """Devices whose runs can be repeated a hundred times, buffers included."""

@@ -6,13 +6,14 @@ vdla.view(program).save("view.html")
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from os import PathLike
 from pathlib import Path
 
 from vdla.hardware.program import Program
+from vdla.runtime.diagnosis.comparison import Comparison
 from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.model import Model
 from vdla.runtime.executor.plan import ProgramStep
@@ -24,7 +25,7 @@ from vdla.support.atomic import write_text
 from vdla.viewer.page import viewer_page
 from vdla.viewer.recording import Recording, ViewedProgram, recording
 
-Viewable = Program | Result | Artifact | Model
+Viewable = Program | Result | Artifact | Model | Comparison
 _FRAME = '<iframe srcdoc="{page}" style="width: 100%; height: 780px; border: 0"></iframe>'
 
 
@@ -53,12 +54,15 @@ def view(run: Viewable, other: Viewable | None = None) -> RunView:
     """The page of a run: its instructions, tokens, waits and buffers in every cycle.
 
     A program or a network is timed on the simulator; a result is the run that it comes from, on any
-    device that records the times of instructions. With `other`, the page has both runs.
+    device that records the times of instructions. With `other`, the page has both runs; that of a
+    comparison has the runs on its devices.
 
     Raises:
         VerifyError: an unsafe program.
-        SimulationError: anything else, a result without times, or a network without programs.
+        SimulationError: anything else, a run without times, or a network without programs.
     """
+    if isinstance(run, Comparison) and other is None:
+        return RunView(tuple(compared(run)))
     runs = (run,) if other is None else (run, other)
     return RunView(tuple(map(_recording, runs)))
 
@@ -73,7 +77,18 @@ def _recording(run: Viewable) -> Recording:
             return recording(run.plan.name, network_parts(run))
         case Model():
             return recording(run.name, network_parts(run.artifact))
-    raise SimulationError(f"view: run must be a Program, a Result or a compiled network, got {run!r}")
+    raise SimulationError(f"view: run must be a Program, a Result, a Comparison or a compiled network, got {run!r}")
+
+
+def compared(comparison: Comparison) -> Iterator[Recording]:
+    """The runs of a program on two devices; SimulationError for one that did not end."""
+    program = comparison.program
+    for run in comparison.runs:
+        if run.statistics is None:
+            raise SimulationError(
+                f"view {program.name}: both runs must end, got an error on {run.device}: {run.failure}"
+            )
+        yield recording(f"{program.name} on {run.device}", [ViewedProgram(program, run.statistics)])
 
 
 def simulated(program: Program, operators: tuple[tuple[str, int], ...] = ()) -> ViewedProgram:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -295,10 +296,22 @@ def test_a_network_has_the_waves_of_the_region_whose_cycles_differ(
     assert f"marker_set {last}_end" in Path("d.sucl").read_text(encoding="utf-8")
 
 
+def test_a_network_has_the_page_of_the_region_that_differs(
+    network: Artifact, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "sim", "slow", "n.vdla", "--view", "both.html"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].endswith("(region 2): wrote both.html")
+    titles = re.findall(r'"title": ?"(\w+ on \w+)"', Path("both.html").read_text(encoding="utf-8"))
+    assert titles == [f"{SECOND} on sim", f"{SECOND} on slow"]
+    assert main(["compare", "sim", "sim", "n.vdla", "--view", "none.html"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "nothing to show: the runs are equal"
+    assert not Path("none.html").exists()
+
+
 @pytest.mark.rtl
 def test_equal_networks_have_no_waves(network: Artifact, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "sim", "rtl", "n.vdla", "--waves", "d.fst"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "no waves: they show a difference, and there is none"
+    assert capsys.readouterr().out.splitlines()[-1] == "nothing to show: the runs are equal"
     assert not Path("d.fst").exists()
 
 
