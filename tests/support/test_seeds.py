@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which random cases run: the usual ones, a third of the others, or all; which tests are long."""
+"""Which random cases run: usual ones, a third of the others, or all; which tests `--long` has."""
 
 from __future__ import annotations
 
