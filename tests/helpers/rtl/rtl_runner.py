@@ -30,7 +30,7 @@ HERE = Path(__file__).resolve().parent
 OPTIONS = ("--assert", "-Wno-fatal", "--x-assign", "unique", "--x-initial", "unique")
 EMIT = ("--vpi", "--prefix", "Vtop", "--output-split", "0")
 RUNTIME = (*verilated_objects.RUNTIME, "verilated_dpi.cpp", "verilated_vpi.cpp")
-LEVEL = "-O1"
+LEVEL = "-O0"
 _LAST_LINES = 60  # of what a tool says
 # Only pins are accessed, as a rule, so the compilers may optimise everything else.
 PINS = ("*_i", "*_ni", "*_o")
