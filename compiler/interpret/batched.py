@@ -20,6 +20,7 @@ from vdla.compiler import ir
 from vdla.compiler.arith import ambiguous_vars, linear, var_names
 from vdla.compiler.interpret.memory import EVERYWHERE, NOWHERE, InterpreterMemory, InterpretError, Mask, Points
 from vdla.compiler.ir import Array
+from vdla.compiler.ir.by_identity import by_identity
 
 MOST_POINTS = 1 << 21  # of a batch, so that temporaries stay in cache
 _Env = dict[str, Any]
@@ -63,6 +64,14 @@ def batched_nest(stmt: ir.Stmt, most_points: int = MOST_POINTS) -> BatchedNest |
         return None
     init, body = () if leaf.init is None else _stores_of(leaf.init), _stores_of(stmt)
     return None if init is None or body is None else _classify(tuple(headers), leaf, init, body, most_points)
+
+
+@by_identity(256)
+def usual_nest(stmt: ir.Stmt) -> BatchedNest | None:
+    """`batched_nest` with as many points in a batch as usual; kept, since the behaviour of an
+    instruction is interpreted for each of its steps.
+    """
+    return batched_nest(stmt)
 
 
 def _stores_of(stmt: ir.Stmt) -> _Stores | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.arith import affine, exact_function
-from vdla.compiler.interpret.batched import BatchedNest, batch_size, batched_nest, run_batched
+from vdla.compiler.interpret.batched import BatchedNest, batch_size, run_batched, usual_nest
 from vdla.compiler.interpret.memory import EVERYWHERE, InterpreterMemory, InterpretError, Points
 from vdla.compiler.ir import INTEGER_BITS, SCALAR_FUNCTIONS, Array, widen, wrap
 
@@ -38,7 +38,7 @@ class ClosureCompiler:
 
     def statement(self, stmt: ir.Stmt, where: str | None = None) -> _Run:
         """A statement as a closure; `where` is the enclosing block, if any, for messages."""
-        nest = batched_nest(stmt)
+        nest = usual_nest(stmt)
         if nest is not None and batch_size(nest) >= self.min_batch:
             return _run_batch(self.memory, nest)
         match stmt:
