@@ -29,7 +29,7 @@ ROWS = 64
 """The rows of a strip at most."""
 DATAPATH = """
 // Contract: a step a cycle of sums and of normal numbers, seven cycles after their step; rows are
-// computed in three to six cycles each. A row is there four cycles after its sums, and after the
+// computed in three to seven cycles each. A row is there five cycles after its sums, and after the
 // interval of the other steps.
 
 module ext_norm
@@ -69,10 +69,42 @@ module ext_norm
 );
 
   // Products by additions: the multipliers of the machine are in its array.
-  function automatic logic signed [63:0] product(logic signed [31:0] a, logic [20:0] b, int unsigned first,
-                                                 int unsigned last);
-    product = '0;
-    for (int unsigned k = first; k < last; k++) if (b[k]) product += 64'(a) <<< k;
+  function automatic logic [31:0] product(logic [31:0] a, logic [15:0] b);
+    logic [15:0][31:0] terms;
+    for (int unsigned k = 0; k < 16; k++) terms[k] = b[k] ? a << k : '0;
+    for (int unsigned step = 1; step < 16; step *= 2) begin
+      for (int unsigned k = 0; k < 16; k += 2 * step) terms[k] += terms[k+step];
+    end
+    product = terms[0];
+  endfunction
+
+  function automatic logic [15:0] square(logic [7:0] a);
+    logic [7:0][15:0] terms;
+    for (int unsigned k = 0; k < 8; k++) terms[k] = a[k] ? 16'(a) << k : '0;
+    for (int unsigned step = 1; step < 8; step *= 2) begin
+      for (int unsigned k = 0; k < 8; k += 2 * step) terms[k] += terms[k+step];
+    end
+    square = terms[0];
+  endfunction
+
+  function automatic logic signed [22:0] part_of_normal(logic signed [15:0] a, logic [6:0] b);
+    logic [7:0][22:0] terms;
+    terms = '0;
+    for (int unsigned k = 0; k < 7; k++) terms[k] = b[k] ? 23'(a) << k : '0;
+    for (int unsigned step = 1; step < 8; step *= 2) begin
+      for (int unsigned k = 0; k < 8; k += 2 * step) terms[k] += terms[k+step];
+    end
+    part_of_normal = terms[0];
+  endfunction
+
+  function automatic logic signed [38:0] part_of_mean(logic signed [31:0] a, logic [6:0] b);
+    logic [7:0][38:0] terms;
+    terms = '0;
+    for (int unsigned k = 0; k < 7; k++) terms[k] = b[k] ? 39'(a) << k : '0;
+    for (int unsigned step = 1; step < 8; step *= 2) begin
+      for (int unsigned k = 0; k < 8; k += 2 * step) terms[k] += terms[k+step];
+    end
+    part_of_mean = terms[0];
   endfunction
 
   function automatic logic [3:0] places(logic [31:0] spread);
@@ -92,24 +124,25 @@ module ext_norm
 
   // --- the steps of rows: number k of their cycles, and the row
 
-  logic [3:1] sums_q, mean_q;
+  logic [4:1] sums_q;
+  logic [3:1] mean_q;
   logic [2:1] spread_q, root_q;
-  logic [5:1] newton_q;
-  logic [3:1][5:0] sums_row_q;
-  logic [5:1][5:0] row_q;
+  logic [6:1] newton_q;
+  logic [4:1][5:0] sums_row_q;
+  logic [6:1][5:0] row_q;
   logic [5:0] row;
 
   assign row = norm_mean_valid_i ? norm_mean_norm_rows_row_i : norm_spread_valid_i ? norm_spread_norm_rows_row_i :
       norm_root_valid_i ? norm_root_norm_rows_row_i : norm_newton_norm_rows_row_i;
 
   always_ff @(posedge clk_i) begin
-    sums_q <= {sums_q[2:1], rst_ni && norm_sums_valid_i};
+    sums_q <= {sums_q[3:1], rst_ni && norm_sums_valid_i};
     mean_q <= {mean_q[2:1], rst_ni && norm_mean_valid_i};
     spread_q <= {spread_q[1], rst_ni && norm_spread_valid_i};
     root_q <= {root_q[1], rst_ni && norm_root_valid_i};
-    newton_q <= {newton_q[4:1], rst_ni && norm_newton_valid_i};
-    sums_row_q <= {sums_row_q[2:1], norm_sums_norm_rows_row_i};
-    row_q <= {row_q[4:1], row};
+    newton_q <= {newton_q[5:1], rst_ni && norm_newton_valid_i};
+    sums_row_q <= {sums_row_q[3:1], norm_sums_norm_rows_row_i};
+    row_q <= {row_q[5:1], row};
   end
 
   // --- the row and the block of normal numbers
@@ -161,18 +194,23 @@ module ext_norm
 
     // --- sums of elements and squares
 
-    logic signed [31:0] entry_sum, entry_sum_q;
-    logic [31:0] entry_squares, entry_squares_q;
+    logic [BlockOut-1:0][31:0] entry_sum, entry_squares;
+    logic [31:0] entry_sum_q, entry_squares_q, partial_q;
     logic [BlockOut-1:0][InpBits-1:0] element_q;
     logic [BlockOut-1:0][InpBits-1:0] size_q;
-    logic signed [31:0] partial_q;
+    logic [BlockOut-1:0][15:0] square_q;
+    logic [31:0] partial2_q;
 
     always_comb begin
-      entry_sum = '0;
-      entry_squares = '0;
       for (int unsigned o = 0; o < BlockOut; o++) begin
-        entry_sum += o < 32'(count_q) ? 32'($signed(element_q[o])) : '0;
-        entry_squares += 32'(product(32'(size_q[o]), 21'(size_q[o]), 0, InpBits));
+        entry_sum[o] = o < 32'(count_q) ? 32'($signed(element_q[o])) : '0;
+        entry_squares[o] = 32'(square_q[o]);
+      end
+      for (int unsigned step = 1; step < BlockOut; step *= 2) begin
+        for (int unsigned o = 0; o < BlockOut; o += 2 * step) begin
+          entry_sum[o] += entry_sum[o+step];
+          entry_squares[o] += entry_squares[o+step];
+        end
       end
     end
 
@@ -180,32 +218,38 @@ module ext_norm
       element_q <= norm_sums_src_i[b];
       for (int unsigned o = 0; o < BlockOut; o++) begin
         size_q[o] <= o >= 32'(count_q) ? '0 : element_q[o][InpBits-1] ? -element_q[o] : element_q[o];
+        square_q[o] <= square(8'(size_q[o]));
       end
-      partial_q <= entry_sum;
-      entry_sum_q <= partial_q;
-      entry_squares_q <= entry_squares;
+      partial_q <= entry_sum[0];
+      partial2_q <= partial_q;
+      entry_sum_q <= partial2_q;
+      entry_squares_q <= entry_squares[0];
     end
 
     // --- means
 
     logic signed [31:0] total_q, squares_q;
-    logic signed [63:0] total_parts_q[3], squares_parts_q[3], total_over_q, squares_over_q;
+    logic signed [38:0] total_parts_q[3], squares_parts_q[3];
+    logic signed [52:0] total_over_q, squares_over_q;
 
     always_ff @(posedge clk_i) begin
       total_q <= mean[row];
       squares_q <= spread[row];
       for (int unsigned k = 0; k < 3; k++) begin
-        total_parts_q[k] <= product(total_q, over_q, 7 * k, 7 * k + 7);
-        squares_parts_q[k] <= product(squares_q, over_q, 7 * k, 7 * k + 7);
+        total_parts_q[k] <= part_of_mean(total_q, over_q[7*k+:7]);
+        squares_parts_q[k] <= part_of_mean(squares_q, over_q[7*k+:7]);
       end
-      total_over_q <= total_parts_q[0] + total_parts_q[1] + total_parts_q[2];
-      squares_over_q <= squares_parts_q[0] + squares_parts_q[1] + squares_parts_q[2];
+      total_over_q <= 53'(total_parts_q[0]) + (53'(total_parts_q[1]) <<< 7) + (53'(total_parts_q[2]) <<< 14);
+      squares_over_q <= 53'(squares_parts_q[0]) + (53'(squares_parts_q[1]) <<< 7) + (53'(squares_parts_q[2]) <<< 14);
     end
 
     // --- the variance
 
     logic signed [13:0] middle_q;
     logic [31:0] mean_square_q, mean_square2_q, middle_square_q, variance;
+    logic [13:0] middle_size;
+
+    assign middle_size = middle_q[13] ? -middle_q : middle_q;
 
     assign variance = mean_square2_q - middle_square_q + 32'(least_q[2]);
 
@@ -213,20 +257,19 @@ module ext_norm
       middle_q <= in_range(mean[row]);
       mean_square_q <= spread[row];
       mean_square2_q <= mean_square_q;
-      middle_square_q <= 32'(product(32'(middle_q < 0 ? -15'(middle_q) : 15'(middle_q)),
-                                     21'(middle_q < 0 ? -15'(middle_q) : 15'(middle_q)), 0, 15));
+      middle_square_q <= product(32'(middle_size), 16'(middle_size));
     end
 
     // --- one over the deviation: the first estimate, and a step of Newton's method
 
     logic [31:0] spread_q1;
-    logic [14:0] root_q1, root_q2, root_q3, root_q4;
+    logic [14:0] root_q1, root_q2, root_q3, root_q4, root_q5;
     logic [15:0] mantissa_q2, mantissa_q3, square_q3;
-    logic [31:0] product_q4, new_root_q5;
+    logic [31:0] product_q4, rest_q5, new_root_q6;
     logic [14:0] line;
 
-    assign line = mantissa_q2[15] ? 15'(32'd14320 - ((32'(mantissa_q2) * 32'd6) >> 6)) :
-        15'(32'd20600 - ((32'(mantissa_q2) * 32'd18) >> 6));
+    assign line = mantissa_q2[15] ? 15'(21'd14320 - ((21'({mantissa_q2, 2'd0}) + 21'({mantissa_q2, 1'b0})) >> 6)) :
+        15'(21'd20600 - ((21'({mantissa_q2, 4'd0}) + 21'({mantissa_q2, 1'b0})) >> 6));
 
     always_ff @(posedge clk_i) begin
       spread_q1 <= spread[row];
@@ -235,21 +278,22 @@ module ext_norm
       root_q2 <= root_q1;
       mantissa_q3 <= mantissa_q2;
       root_q3 <= root_q2;
-      square_q3 <= 16'(product(32'(root_q2), 21'(root_q2), 0, 15) >>> 14);
-      product_q4 <= 32'(product(32'(square_q3), 21'(mantissa_q3), 0, 16));
-      root_q4 <= root_q3;
-      new_root_q5 <= 32'(product(32'sd49152 - ($signed(product_q4) >>> 14), 21'(root_q4), 0, 15));
+      square_q3 <= 16'(product(32'(root_q2), 16'(root_q2)) >> 14);
+      product_q4 <= product(32'(square_q3), mantissa_q3);
+      {root_q5, root_q4} <= {root_q4, root_q3};
+      rest_q5 <= 32'd49152 - 32'($signed(product_q4) >>> 14);
+      new_root_q6 <= product(rest_q5, 16'(root_q5));
     end
 
     // --- rows
 
     always_ff @(posedge clk_i) begin
       if (norm_clear_valid_i) mean[norm_clear_norm_rows_row_i] <= '0;
-      else if (sums_q[3]) mean[sums_row_q[3]] <= mean[sums_row_q[3]] + entry_sum_q;
+      else if (sums_q[4]) mean[sums_row_q[4]] <= mean[sums_row_q[4]] + entry_sum_q;
       else if (mean_q[3]) mean[row_q[3]] <= centred_q[3] ? 32'(total_over_q >>> (6'(shift_q[3]) + 6'd14)) : '0;
 
       if (norm_clear_valid_i) spread[norm_clear_norm_rows_row_i] <= '0;
-      else if (sums_q[3]) spread[sums_row_q[3]] <= spread[sums_row_q[3]] + entry_squares_q;
+      else if (sums_q[4]) spread[sums_row_q[4]] <= spread[sums_row_q[4]] + entry_squares_q;
       else if (mean_q[3]) spread[row_q[3]] <= 32'(squares_over_q >>> (6'(shift_q[3]) + 6'd8));
       else if (spread_q[2]) spread[row_q[2]] <= $signed(variance) > 0 ? variance : 32'd1;
 
@@ -257,7 +301,7 @@ module ext_norm
       else if (mean_q[3]) root[row_q[3]] <= '0;
       else if (spread_q[2]) root[row_q[2]] <= '0;
       else if (root_q[2]) root[row_q[2]] <= line;
-      else if (newton_q[5]) root[row_q[5]] <= 15'($signed(new_root_q5) >>> 15);
+      else if (newton_q[6]) root[row_q[6]] <= 15'($signed(new_root_q6) >>> 15);
     end
 
     // --- normal numbers
@@ -283,15 +327,17 @@ module ext_norm
 
     for (genvar o = 0; o < int'(BlockOut); o++) begin : gen_lane
       logic signed [15:0] distance_q3;
-      logic signed [31:0] low_q4, high_q4, product_q5, normal_q6, result_q7;
+      logic signed [22:0] low_q4, high_q4;
+      logic signed [29:0] product_q5, normal_q6;
+      logic [31:0] result_q7;
 
       always_ff @(posedge clk_i) begin
         distance_q3 <= 16'($signed({x_q2[o], 6'd0})) - 16'(middle_q2);
-        low_q4 <= 32'(product(32'(distance_q3), 21'(inverse_q3), 0, 7));
-        high_q4 <= 32'(product(32'(distance_q3), 21'(inverse_q3), 7, 13));
-        product_q5 <= low_q4 + high_q4;
+        low_q4 <= part_of_normal(distance_q3, inverse_q3[6:0]);
+        high_q4 <= part_of_normal(distance_q3, 7'(inverse_q3[12:7]));
+        product_q5 <= 30'(low_q4) + (30'(high_q4) <<< 7);
         normal_q6 <= product_q5 >>> bits_q5;
-        result_q7 <= negative_q[6][o] ? -normal_q6 : normal_q6;
+        result_q7 <= negative_q[6][o] ? -32'(normal_q6) : 32'(normal_q6);
       end
 
       assign norm_result_o[b][o] = result_q7;
@@ -376,6 +422,7 @@ def declare(config):
             scopes={"x": "inp", "row": rows, "count": "immediate"},
             updates={rows: te.compute(rows.shape, sums, "sums")},
             fields=[PlugInField("count", lanes.bit_length(), "The elements of an entry that are in the row.")],
+            latency=1,
             wide=True,
         ),
         of_rows(
@@ -397,7 +444,7 @@ def declare(config):
             fields=[PlugInField("least", LEAST_BITS, "What is added to a variance.")],
         ),
         of_rows("norm_root", "One over the deviation of each row, a first estimate.", root, 3),
-        of_rows("norm_newton", "One over the deviation of each row, a step nearer.", newton, 6, 2),
+        of_rows("norm_newton", "One over the deviation of each row, a step nearer.", newton, 7, 3),
     ]
 
 

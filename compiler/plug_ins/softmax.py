@@ -53,6 +53,26 @@ module ext_softmax
   typedef logic [InpBits-1:0] element_t;
   localparam element_t Lowest = element_t'(1 << (InpBits - 1));
 
+  // Products by additions: the multipliers of the machine are in its array.
+  function automatic logic [25:0] steps_of(logic [7:0] below, logic [FactorBits-1:0] factor);
+    logic [7:0][25:0] terms;
+    for (int unsigned k = 0; k < 8; k++) terms[k] = below[k] ? 26'(factor) << k : '0;
+    for (int unsigned step = 1; step < 8; step *= 2) begin
+      for (int unsigned k = 0; k < 8; k += 2 * step) terms[k] += terms[k+step];
+    end
+    steps_of = terms[0];
+  endfunction
+
+  function automatic logic [20:0] product(logic [10:0] a, logic [9:0] b);
+    logic [15:0][20:0] terms;
+    terms = '0;
+    for (int unsigned k = 0; k < 10; k++) terms[k] = b[k] ? 21'(a) << k : '0;
+    for (int unsigned step = 1; step < 16; step *= 2) begin
+      for (int unsigned k = 0; k < 16; k += 2 * step) terms[k] += terms[k+step];
+    end
+    product = terms[0];
+  endfunction
+
   // --- the step in each stage; stage 1 has the inputs of the cycle before
 
   logic [9:1] most_q, total_q;
@@ -91,17 +111,20 @@ module ext_softmax
 
     // --- the largest element: among those of an entry, then that of the row
 
-    element_t largest, largest_q, held;
+    element_t [BlockOut-1:0] largest;
+    element_t largest_q, held;
     always_comb begin
-      largest = Lowest;
-      for (int unsigned o = 0; o < BlockOut; o++) begin
-        if (o < 32'(count_q[1]) && $signed(x_q[1][b][o]) > $signed(largest)) largest = x_q[1][b][o];
+      for (int unsigned o = 0; o < BlockOut; o++) largest[o] = o < 32'(count_q[1]) ? x_q[1][b][o] : Lowest;
+      for (int unsigned step = 1; step < BlockOut; step *= 2) begin
+        for (int unsigned o = 0; o < BlockOut; o += 2 * step) begin
+          if ($signed(largest[o+step]) > $signed(largest[o])) largest[o] = largest[o+step];
+        end
       end
     end
     assign held = most[row_q[2]];
 
     always_ff @(posedge clk_i) begin
-      largest_q <= largest;
+      largest_q <= largest[0];
       if (softmax_clear_valid_i) most[softmax_clear_softmax_rows_row_i] <= Lowest;
       else if (most_q[2] && $signed(largest_q) > $signed(held)) most[row_q[2]] <= largest_q;
     end
@@ -113,6 +136,7 @@ module ext_softmax
     logic [9:0] part, part_q[2:1];
     logic [10:0] curve, curve_q;
     logic [8:0] slope, slope_q;
+    logic [20:0] bend;
 
     assign summed = total[softmax_log_softmax_rows_row_i];
     always_comb begin
@@ -120,8 +144,9 @@ module ext_softmax
       for (int unsigned k = 16; k < 31; k++) if (!summed[31] && summed[k]) bits = 4'(k - 15);
     end
     assign part = 10'(32'($signed(summed) >>> (bits + 5'd5)));
-    assign curve = 11'((32'(part_q[1]) * (32'd1024 - 32'(part_q[1]))) >> 8);
-    assign slope = 9'(32'd432 - ((32'(part_q[1]) * 32'd162) >> 10));
+    assign curve = 11'(product(11'd1024 - 11'(part_q[1]), part_q[1]) >> 8);
+    assign slope = 9'(18'd432 - (({1'b0, part_q[1], 7'd0} + {3'd0, part_q[1], 5'd0} + {7'd0, part_q[1], 1'b0}) >> 10));
+    assign bend = product(curve_q, 10'(slope_q));
 
     always_ff @(posedge clk_i) begin
       {bits_q[2], bits_q[1]} <= {bits_q[1], bits};
@@ -133,13 +158,14 @@ module ext_softmax
     // --- powers: of an exponent, the whole part is a shift
 
     logic [BlockOut-1:0][15:0] terms_q;
-    logic [31:0] offset_q, entry_sum, entry_sum_q;
+    logic [31:0] offset_q, entry_sum_q;
+    logic [BlockOut-1:0][31:0] entry_sum;
 
     always_ff @(posedge clk_i) offset_q <= share_q[3] ? total[row_q[3]] : '0;
 
     for (genvar o = 0; o < int'(BlockOut); o++) begin : gen_lane
-      logic signed [InpBits:0] below_q;
-      logic signed [InpBits+FactorBits:0] steps_q;
+      logic [7:0] below_q;
+      logic [25:0] steps_q;
       logic [31:0] exponent_q;
       logic [9:0] place_q;
       logic [10:0] line_q;
@@ -150,13 +176,14 @@ module ext_softmax
       assign shift = exponent_q[31] ? '0 : |exponent_q[30:21] ? '1 : exponent_q[20:16];
 
       always_ff @(posedge clk_i) begin
-        below_q <= (InpBits + 1)'($signed(held)) - (InpBits + 1)'($signed(x_q[2][b][o]));
-        steps_q <= (InpBits + FactorBits + 1)'(below_q) * (InpBits + FactorBits + 1)'($signed({1'b0, factor_q[3]}));
+        below_q <= 8'($signed(held)) - 8'($signed(x_q[2][b][o]));
+        steps_q <= steps_of(below_q, factor_q[3]);
         exponent_q <= 32'(steps_q) + offset_q;
         place_q <= exponent_q[15:6];
-        line_q <= 11'(32'd1374 - ((32'(exponent_q[15:6]) * 32'd11) >> 5));
+        line_q <= 11'(14'd1374 - (({1'b0, exponent_q[15:6], 3'd0} + {3'd0, exponent_q[15:6], 1'b0}
+            + {4'd0, exponent_q[15:6]}) >> 5));
         shift_q[6] <= shift;
-        power_q <= 16'(32'd32768 - ((32'(place_q) * 32'(line_q)) >> 6));
+        power_q <= 16'(21'd32768 - (product(line_q, place_q) >> 6));
         shift_q[7] <= shift_q[6];
         terms_q[o] <= o < 32'(count_q[7]) ? power_q >> shift_q[7] : '0;
         share_out_q <= {7'd0, power_q, 9'd0} >> shift_q[7];
@@ -166,16 +193,18 @@ module ext_softmax
     end
 
     always_comb begin
-      entry_sum = '0;
-      for (int unsigned o = 0; o < BlockOut; o++) entry_sum += 32'(terms_q[o]);
+      for (int unsigned o = 0; o < BlockOut; o++) entry_sum[o] = 32'(terms_q[o]);
+      for (int unsigned step = 1; step < BlockOut; step *= 2) begin
+        for (int unsigned o = 0; o < BlockOut; o += 2 * step) entry_sum[o] += entry_sum[o+step];
+      end
     end
 
     always_ff @(posedge clk_i) begin
-      entry_sum_q <= entry_sum;
+      entry_sum_q <= entry_sum[0];
       if (softmax_clear_valid_i) total[softmax_clear_softmax_rows_row_i] <= '0;
       else if (total_q[9]) total[row_q[9]] <= total[row_q[9]] + entry_sum_q;
       else if (log_q[2]) begin
-        total[log_row_q[2]] <= {12'(bits_q[2]), part_q[2], 6'd0} + 32'((32'(curve_q) * 32'(slope_q)) >> 6);
+        total[log_row_q[2]] <= {12'(bits_q[2]), part_q[2], 6'd0} + 32'(bend >> 6);
       end
     end
   end
@@ -197,12 +226,15 @@ def declare(config):
     def wide(b, o):
         return te.cast("int32", x[b, o])
 
+    def below(b, o):
+        return (row[b, 0] - wide(b, o)) & 255  # of elements of the row, which are not greater than the largest
+
     def most(b, i):
         element = te.select(te.all_of(i < 1, k < count[0]), wide(b, k), lowest)
         return te.max(element, axis=k, init=row[b, i])
 
     def total(b, i):
-        element = te.select(te.all_of(i > 0, k < count[0]), term((row[b, 0] - wide(b, k)) * factor[0]), 0)
+        element = te.select(te.all_of(i > 0, k < count[0]), term(below(b, k) * factor[0]), 0)
         return te.sum(element, axis=k, init=row[b, i])
 
     shared = {"x": "inp", "row": rows}
@@ -210,7 +242,7 @@ def declare(config):
         vdla.Extension(
             name="softmax",
             doc="The shares of elements in the sums of their rows.",
-            output=te.compute(entry, lambda b, o: share((row[b, 0] - wide(b, o)) * factor[0] + row[b, 1]), "acc"),
+            output=te.compute(entry, lambda b, o: share(below(b, o) * factor[0] + row[b, 1]), "acc"),
             scopes={**shared, "factor": "immediate", "acc": "acc"},
             fields=[factor_field],
             latency=8,

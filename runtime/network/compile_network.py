@@ -43,8 +43,10 @@ from vdla.compiler.graph.passes import (
     round_as_machine,
     row_functions,
     run_passes,
+    second_factors,
+    symmetric_factors,
 )
-from vdla.compiler.graph.rewriting import Replacement
+from vdla.compiler.graph.rewriting import Replacement, without_dead_code
 from vdla.compiler.target import Target
 from vdla.hardware.config import Config
 from vdla.runtime.executor.errors import ModelError
@@ -348,8 +350,7 @@ def _on_devices(
     better = None if time is None or config.plain == config else PlugInChoice(config, time, cpu)
 
     def prepare(graph: Graph) -> Graph:
-        rows = graph if better is None else row_functions(graph, better.accepts)
-        return for_machine(rows, evaluate_node, replaced)
+        return for_machine(_with_plug_ins(graph, better), evaluate_node, replaced)
 
     def divide(graph: Graph) -> Graph:
         plain = for_other_devices(graph, choice.calls, replaced)
@@ -370,6 +371,14 @@ def _on_devices(
     named = {node.name: choice.decisions[node.outputs[0]] for node in known}
     graph = run_passes(graph, passes, observe)
     return _Placed(graph, named | dict(choice.decisions), divided[0])
+
+
+def _with_plug_ins(graph: Graph, better: PlugInChoice | None) -> Graph:
+    """The graph with the operators of integers that only plug-ins have programs of."""
+    if better is None:
+        return graph
+    graph = symmetric_factors(row_functions(graph, better.accepts))
+    return without_dead_code(second_factors(graph, better.accepts))
 
 
 def _on_grid(

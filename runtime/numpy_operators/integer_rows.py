@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax and norms of int8 rows in NumPy: the definition of vdla.QRowSoftmax and vdla.QRowNorm.
+"""Softmax and norms of int8 rows in NumPy: the definition of vdla.QRowSoftmax, vdla.QRowNorm, and
+of vdla.QFactor.
 
 All numbers are integers; `definitions.row_softmax` and `row_norm` say how near they are to floats.
 """
@@ -67,3 +68,8 @@ def row_norm(
         root = root * (49152 - (mantissa * (root * root >> 14) >> 14)) >> 15
     normal = ((wide << 6) - mean) * (root >> 2) >> bits
     return requantise(np.where(sign < 0, -normal, normal) + bias, multiplier, shift, **results)
+
+
+def factor(x: Int8, *, transposed: int) -> Int8:
+    """The second factor of products, of matrices or of their transposes."""
+    return np.ascontiguousarray(x.swapaxes(-1, -2)) if transposed else x

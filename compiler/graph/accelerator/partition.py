@@ -17,6 +17,7 @@ from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.groups import BODY, fused_node
 from vdla.compiler.graph.machine.call import MachineNode, NotAcceleratedError, OperatorCall
 from vdla.compiler.graph.machine.calls import looked_up
+from vdla.compiler.graph.machine.factor_layout import FactorLayout
 from vdla.compiler.graph.machine.packing import InputLayout, PackedLayout
 from vdla.compiler.graph.machine.row_results import RowResults
 from vdla.compiler.graph.operators import Trait, has_trait
@@ -307,7 +308,7 @@ class _Around:
             self._add(layout.pack(value, known[key], self._dtype(value)), self.before)
         return known[key]
 
-    def output(self, value: str, layout: PackedLayout | RowResults) -> None:
+    def output(self, value: str, layout: PackedLayout | FactorLayout | RowResults) -> None:
         """A result, packed, and the nodes that unpack it."""
         name, dtype = packed_name(value), self._dtype(value)
         self.types[name] = TensorType(layout.stored(dtype), layout.packed_shape)

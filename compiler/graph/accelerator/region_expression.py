@@ -14,6 +14,7 @@ from vdla.compiler.graph.accelerator.partition import Regions, packed_name, with
 from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, AcceleratedRegion
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.machine.call import OperatorCall
+from vdla.compiler.graph.machine.factor_layout import FactorLayout
 from vdla.compiler.graph.machine.packing import PackedLayout
 from vdla.compiler.graph.machine.row_results import RowResults
 from vdla.compiler.graph.rewriting import Replacement
@@ -109,7 +110,7 @@ class _Building:
         else:
             self.inputs[value] = None
 
-    def _packed_elsewhere(self, value: str) -> PackedLayout | RowResults | None:
+    def _packed_elsewhere(self, value: str) -> PackedLayout | FactorLayout | RowResults | None:
         """The layout in which another region, or a table behind one, hands a value on."""
         call = self.regions.calls.get(value)
         return call.output if call is not None else self.regions.packed_tables.get(value)
@@ -118,7 +119,7 @@ class _Building:
         views = self.regions.views
         return value in views.plain or value in views.heads or value in views.between
 
-    def _add_input(self, name: str, layout: PackedLayout | RowResults, value: str) -> None:
+    def _add_input(self, name: str, layout: PackedLayout | FactorLayout | RowResults, value: str) -> None:
         self.inputs[name] = None
         self.types[name] = TensorType(layout.stored(self.graph.tensor(value).dtype), layout.packed_shape)
 

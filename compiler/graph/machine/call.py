@@ -16,6 +16,7 @@ import numpy as np
 
 from vdla.compiler.graph.attributes import GraphError
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
+from vdla.compiler.graph.machine.factor_layout import FactorLayout
 from vdla.compiler.graph.machine.packing import Channels, InputLayout, PackedLayout, Patches
 from vdla.compiler.graph.machine.row_results import RowResults
 from vdla.compiler.operators.vdla import Operator, WrittenOperator
@@ -36,7 +37,7 @@ class OperatorCall:
     operator: Operator | WrittenOperator | None
     inputs: Mapping[str, tuple[str, InputLayout]]
     constants: Mapping[str, Array]
-    output: PackedLayout | RowResults
+    output: PackedLayout | FactorLayout | RowResults
     with_maker: OperatorCall | None = None
 
     @property

@@ -20,6 +20,7 @@ from vdla.compiler import te
 from vdla.compiler.extensions import Formulation, NetworkLayer
 from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.machine.call import MachineNode, NotAcceleratedError, OperatorCall, decline
+from vdla.compiler.graph.machine.factor_layout import FactorLayout
 from vdla.compiler.graph.machine.packing import BitsLayout, Channels, GatheredLayout, PackedLayout
 from vdla.compiler.graph.machine.row_definitions import ROW_FUNCTIONS, row_definition
 from vdla.compiler.graph.machine.row_results import RowResults, RowValue
@@ -48,7 +49,7 @@ class NodeLayer:
     `results` are the zero point, the lower and the upper bound of results. `bits` are the inputs
     that the host packs into bits, by the names of their bytes, and `packed` those that it lays out,
     of a layer that is `formulated`. A layer whose results are `numbers` of 32 bits leaves them
-    wherever its program does.
+    wherever its program does; one that makes a `factor` of a product as the product reads it.
     """
 
     at: MachineNode
@@ -62,6 +63,7 @@ class NodeLayer:
     packed: Mapping[str, te.Tensor] = field(default_factory=dict)
     is_formulated: bool = False
     numbers: RowValue | None = None
+    factor: FactorLayout | None = None
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
@@ -69,8 +71,10 @@ class NodeLayer:
         options = sorted((name, str(value)) for name, value in self.definition.options.items())
         return self.definition.name, *options, *self.results
 
-    def result_of(self, unpacking: te.Tensor) -> PackedLayout | RowResults:
+    def result_of(self, unpacking: te.Tensor) -> PackedLayout | FactorLayout | RowResults:
         """The layout of results that a program leaves as `unpacking` says, if `is_result`."""
+        if self.factor is not None:
+            return self.factor
         if self.numbers is None:
             return self.at.result(self.channels)
         stored, kind = _source(unpacking).shape, self.at.graph.tensor(self.at.node.outputs[0])
@@ -105,7 +109,9 @@ class NodeLayer:
         """Whether a plain result lies in a program's output as those of templates do, or is one of
         numbers, which the host takes from anywhere.
         """
-        return self.numbers is not None or lies_as(unpacking, self.at.result(self.channels))
+        if self.numbers is not None:
+            return True
+        return lies_as(unpacking, self.at.result(self.channels) if self.factor is None else self.factor)
 
     @property
     def reads_rows(self) -> bool:
@@ -239,13 +245,17 @@ def _look_up(at: MachineNode) -> NodeLayer:
 
 
 def _row_function(at: MachineNode) -> NodeLayer:
-    """Softmax or a norm of rows; one of softmax has an image of each matrix, as products have."""
+    """Softmax, a norm or a factor; all but norms have an image of each matrix, as products have."""
     name, is_softmax = at.node.inputs[0], at.node.op == "vdla.QRowSoftmax"
-    shape, channels = at.shape(name), Channels.MATRICES if is_softmax else Channels.ROWS
+    shape, channels = at.shape(name), Channels.ROWS if at.node.op == "vdla.QRowNorm" else Channels.MATRICES
     try:
-        made = row_definition(at.node.op, shape, at.node.attributes, prod(shape[:-2]) if is_softmax else 1)
+        made = row_definition(at.node.op, shape, at.node.attributes)
     except DefinitionError as error:
         decline(f"have a definition; {error}")
+    if at.node.op == "vdla.QFactor":
+        layer = _layer(at, Channels.MATRICES, made, {"data": name}, {"scale": _lanes(at, np.zeros(1, np.int64))}, 0)
+        result = at.shape(at.node.outputs[0])
+        return replace(layer, factor=FactorLayout(result, at.config.block_in, at.config.block_out))
     if is_softmax:
         arrays = {"scale": _lanes(at, np.zeros(1, np.int64))}
     else:
@@ -369,7 +379,7 @@ class LayerCall:
         return replace(made, tensors=tensors, source_lines=(self.label,), source_of=np.zeros(len(made), np.int32))
 
     @cached_property
-    def result(self) -> PackedLayout | RowResults:
+    def result(self) -> PackedLayout | FactorLayout | RowResults:
         """The layout of the result."""
         return self.layer.result_of(self.given.unpacking)
 
@@ -421,7 +431,7 @@ class LayerCall:
         return OperatorCall(operator, self.inputs, self.constants, self.result)
 
 
-def lies_as(unpacking: te.Tensor, layout: PackedLayout) -> bool:
+def lies_as(unpacking: te.Tensor, layout: PackedLayout | FactorLayout) -> bool:
     """Whether a plain result has the places of `layout` in a program's output."""
     shape = _source(unpacking).shape
     if prod(layout.packed_shape) != prod(shape):

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-import numpy as np
-
 from vdla.compiler import templates
 from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline, template_call
+from vdla.compiler.graph.machine.factor_layout import UNIT, FactorLayout
 from vdla.compiler.graph.machine.packing import Channels, InputLayout, PackedLayout, PackingNodes, RowTerms
 from vdla.compiler.graph.rewriting import Replacement
 from vdla.compiler.operators.vdla.roles import SCALE, SECOND
@@ -58,10 +57,9 @@ def _lanes(at: MachineNode, shape: tuple[int, ...]) -> LanesLayout:
     return LanesLayout(shape, at.config.block_out, -first, first * second * shape[-2], lane)
 
 
-# --- the second factor, and its scale -------------------------------------------------------------
+# --- the terms of zero points, and the scale ------------------------------------------------------
 
 
-_UNIT = 127  # the multiplier of all terms but the last
 _FAR = 128  # the greatest magnitude of an element
 
 
@@ -69,48 +67,7 @@ def row_terms(zero_point: int, depth: int) -> RowTerms | None:
     """The extra terms of the first factor for a zero point of the second; none for 0."""
     if not zero_point:
         return None
-    return RowTerms(-zero_point, -(-abs(zero_point) * _FAR * depth // _UNIT**2))
-
-
-@dataclass(frozen=True, slots=True)
-class FactorLayout(InputLayout):
-    """[..., depth, columns] in blocks of `block_in` terms and `block_out` columns."""
-
-    shape: tuple[int, ...]
-    block_in: int
-    block_out: int
-    terms: RowTerms | None = None
-
-    @property
-    def _depth(self) -> int:
-        return self.shape[-2] + (self.terms.count + 1 if self.terms else 0)
-
-    @property
-    def packed_shape(self) -> tuple[int, ...]:
-        """[matrices, depth / block_in, columns / block_out, block_out, block_in]."""
-        blocks = (-(-self._depth // self.block_in), -(-self.shape[-1] // self.block_out))
-        return prod(self.shape[:-2]), *blocks, self.block_out, self.block_in
-
-    @property
-    def tag(self) -> str:
-        """What tells most layouts of one value apart, for names."""
-        return f"factor{self.block_out}"
-
-    def pack(self, source: str, packed: str, dtype: str) -> Replacement:
-        """The nodes that make the program's tensor, `packed`, of the value `source`."""
-        making, value = PackingNodes(packed, dtype), source
-        (*batch, _, columns), (matrices, deep, wide, *_) = self.shape, self.packed_shape
-        if self.terms is not None:
-            shares = np.full((*batch, self.terms.count + 1, columns), _UNIT, dtype)
-            shares[..., -1, :] = 1
-            inputs = (value, making.constant(shares))
-            value = making.add("Concat", inputs, (*batch, self._depth, columns), axis=len(batch))
-        shape = (matrices, self._depth, columns)
-        value = making.reshape(value, shape)
-        value = making.pad(value, shape, (matrices, deep * self.block_in, wide * self.block_out))
-        value = making.reshape(value, (matrices, deep, self.block_in, wide, self.block_out))
-        making.transpose(value, (0, 1, 3, 4, 2), self.packed_shape, packed)
-        return making.made
+    return RowTerms(-zero_point, -(-abs(zero_point) * _FAR * depth // UNIT**2))
 
 
 @dataclass(frozen=True, slots=True)

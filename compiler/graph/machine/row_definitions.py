@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax and norms of rows as definitions, of which plug-ins have programs."""
+"""Softmax, norms and factors of rows as definitions, of which plug-ins have programs."""
 
 from __future__ import annotations
 
@@ -10,17 +10,21 @@ from typing import Any
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition
 
-ROW_FUNCTIONS = ("vdla.QRowNorm", "vdla.QRowSoftmax")
+ROW_FUNCTIONS = ("vdla.QFactor", "vdla.QRowNorm", "vdla.QRowSoftmax")
 """The operators of rows, whose results have 8 bits as their elements have."""
 
 
-def row_definition(op: str, shape: Sequence[int], attributes: Mapping[str, Any], matrices: int) -> Definition:
+def row_definition(op: str, shape: Sequence[int], attributes: Mapping[str, Any]) -> Definition:
     """The definition of a node of `ROW_FUNCTIONS` whose elements are [..., features].
 
     Raises:
         DefinitionError: no definition has such rows.
     """
+    matrices = 1 if op == "vdla.QRowNorm" else prod(shape[:-2])
     extents = {"matrices": matrices, "rows": prod(shape[:-1]) // matrices}
+    if op == "vdla.QFactor":
+        rows, transposed = extents["rows"], bool(attributes["transposed"])
+        return definitions.second_factor(matrices=matrices, rows=rows, columns=shape[-1], transposed=transposed)
     if op == "vdla.QRowSoftmax":
         return definitions.row_softmax(keys=shape[-1], factor=attributes["factor"], **extents)
     centred, least = bool(attributes["centred"]), attributes["least"]

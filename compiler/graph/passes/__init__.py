@@ -14,7 +14,9 @@ from vdla.compiler.graph.passes.mapped_scans import map_scans
 from vdla.compiler.graph.passes.movements import is_movement
 from vdla.compiler.graph.passes.pipeline import GraphPass, Observer, changes, run_passes
 from vdla.compiler.graph.passes.row_functions import row_functions
+from vdla.compiler.graph.passes.second_factors import second_factors
 from vdla.compiler.graph.passes.simplify import simplify
+from vdla.compiler.graph.passes.symmetric_factors import symmetric_factors
 from vdla.compiler.graph.passes.tabular import expand_tabular
 
 __all__ = [
@@ -41,7 +43,9 @@ __all__ = [
     "round_as_machine",
     "row_functions",
     "run_passes",
+    "second_factors",
     "settle_empties",
     "simplify",
+    "symmetric_factors",
     "with_inner_constants",
 ]

@@ -10,7 +10,6 @@ places, so that no machine without such a plug-in has them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -53,10 +52,8 @@ def row_functions(graph: Graph, accepts: Accepts) -> Graph:
 
 
 def _is_accepted(graph: Graph, node: Node, accepts: Accepts) -> bool:
-    shape = graph.tensor(node.inputs[0]).extents
-    matrices = prod(shape[:-2]) if node.op == "vdla.QRowSoftmax" else 1
     try:
-        return accepts(row_definition(node.op, shape, node.attributes, matrices))
+        return accepts(row_definition(node.op, graph.tensor(node.inputs[0]).extents, node.attributes))
     except DefinitionError:
         return False
 

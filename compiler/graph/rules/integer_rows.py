@@ -48,6 +48,14 @@ def qrow_norm(call: NodeCall) -> te.Tensor:
     return te.compute(x.shape, value, call.name())
 
 
+def qfactor(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.QFactor: matrices, or their transposes."""
+    x, transposed = call.tensor(0), call.attribute("transposed")
+    if not transposed:
+        return te.compute(x.shape, lambda *i: x[i], call.name())
+    return te.compute(call.result.extents, lambda *i: x[(*i[:-2], i[-1], i[-2])], call.name())
+
+
 def _rows(call: NodeCall) -> te.Tensor:
     x = call.tensor(0)
     if x.dtype != "int8":

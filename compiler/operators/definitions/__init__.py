@@ -24,7 +24,7 @@ from vdla.compiler.operators.definitions.products import (
 )
 from vdla.compiler.operators.definitions.row_norm import row_norm
 from vdla.compiler.operators.definitions.row_softmax import row_softmax, softmax_factor
-from vdla.compiler.operators.definitions.rows import PLACES, row_reduction
+from vdla.compiler.operators.definitions.rows import PLACES, row_reduction, second_factor
 from vdla.compiler.operators.definitions.transposed import transposed_convolution
 from vdla.compiler.operators.definitions.windows import convolution, depthwise_convolution, of_workload, pooling
 
@@ -54,6 +54,7 @@ __all__ = [
     "row_reduction",
     "row_softmax",
     "scaling",
+    "second_factor",
     "softmax_factor",
     "transposed_convolution",
 ]

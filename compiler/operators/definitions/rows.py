@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions of rows: of each row of a matrix, one number of 32 bits."""
+"""Operators of rows: reductions, of each row of a matrix one number of 32 bits, and rows as the
+second factor of a product.
+"""
 
 from __future__ import annotations
 
@@ -36,3 +38,14 @@ def row_reduction(*, kind: str, matrices: int, rows: int, features: int, dtype: 
         return reduce(term(te.cast("int32", data[m, n, k]), k), axis=k)
 
     return [data], te.compute((matrices, rows), value, "reduced")
+
+
+@definition
+def second_factor(*, matrices: int, rows: int, columns: int, transposed: bool, dtype: str = "int8") -> Sums:
+    """[matrices, depth, columns of a product] from [matrices, rows, columns]: their transpose if
+    `transposed`, else themselves. Programs lay it out as weights; the scale, for these, is one.
+    """
+    data, scale = te.placeholder((matrices, rows, columns), dtype, "data"), te.placeholder((1,), "int64", "scale")
+    if transposed:
+        return [data, scale], te.compute((matrices, columns, rows), lambda m, k, n: data[m, n, k], "factor")
+    return [data, scale], te.compute((matrices, rows, columns), lambda m, k, n: data[m, k, n], "factor")

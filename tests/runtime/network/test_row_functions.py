@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import vdla
+from vdla.compiler.graph.accelerator import ACCELERATED, REGION
 from vdla.hardware.config import Config
 from vdla.networks.vision_transformer import vit_small
 from vdla.runtime.network.compile_network import compile_network
@@ -43,6 +44,29 @@ def test_a_machine_with_plug_ins_computes_softmax_and_norms_in_integers(quantise
     for name, array in result.outputs.items():
         np.testing.assert_array_equal(array, wanted[name])
         assert np.abs(array - floats[name]).max() < 0.02 * np.abs(floats[name]).max()
+
+
+def test_a_block_is_one_program_where_the_machine_lays_out_factors_too(quantised):
+    machine = vdla.extend(PLAIN, "softmax", "norm", "transpose", "lut")
+    model, seen = compiled(quantised, machine)
+    regions = [node.attributes[REGION] for node in seen["partition"].nodes if node.op == ACCELERATED]
+    block = next(region for region in regions if len(region.calls) > 10)
+    ops = Counter(node.op for node, _, _ in block.calls)
+    assert (ops["vdla.QRowSoftmax"], ops["vdla.QRowNorm"], ops["vdla.QFactor"], ops["vdla.QMatMul"]) == (1, 2, 2, 2)
+    assert (ops["vdla.QTable"], ops["vdla.QDense"], ops["vdla.QAdd"]) == (1, 6, 2)
+    with model:
+        result = model.run(IMAGES[0])
+    wanted = Evaluator(seen["for_machine"], prefer="definition").run(IMAGES[0])
+    for name, array in result.outputs.items():
+        np.testing.assert_array_equal(array, wanted[name])
+
+
+def test_factors_of_attention_have_no_zero_points(quantised):
+    _, seen = compiled(quantised, vdla.extend(PLAIN, "softmax"))
+    products = [node for node in seen["for_machine"].nodes if node.op == "vdla.QMatMul"]
+    assert [(node.attributes["a_zero_point"], node.attributes["b_zero_point"]) for node in products] == [(0, 0)] * 2
+    before = [node for node in seen["machine_rounding"].nodes if node.op == "vdla.QMatMul"]
+    assert any(node.attributes["a_zero_point"] for node in before)
 
 
 def test_a_machine_without_them_has_floats(quantised):
