@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """LayerNorm and RMSNorm of rows: sums, means, one over the deviation, and normal numbers.
 
-What it computes is `definitions.row_norm`. A row of the state has a row of by_row of the batch: the
+What it computes is `definitions.row_norm`. A row of the state has a row of each of the batch: the
 sum of its elements, in whose place comes the mean; the sum of their squares, then the variance; and
 one over the deviation. In the last pass all three indices are those of elements, signs and results,
 so that the steps count rows and blocks themselves: it goes through one row after another.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax of rows: their largest elements, the sums of powers of two, the logarithms of these, and
-the shares, by_row a pass over the rows of a strip.
+the shares, each a pass over the rows of a strip.
 
-What it computes is `definitions.row_softmax`. A row of the state has a row of by_row of the batch:
+What it computes is `definitions.row_softmax`. A row of the state has a row of each of the batch:
 its largest element, and the sum of its terms, in whose place comes the logarithm.
 """
 
