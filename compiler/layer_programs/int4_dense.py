@@ -19,8 +19,8 @@ from vdla.compiler.operators.definitions import Definition
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer, Emit, Instruction, Load, MicroOp, Store, isa_of
 
-_SIZES = (16, 32, 64, 128, 256)
-"""Groups of a tile that are tried."""
+_SIZES, _SMALL = (64, 128, 512), (16, 4, 1)
+"""Groups of a tile that are tried, and those where buffers have no room for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,11 @@ class Int4Dense:
     GROUP = 32
     """Inputs that share a factor."""
 
-    def __init__(self, layer: Definition, config: Config, size: int) -> None:
+    def __init__(
+        self, layer: Definition, config: Config, size: int, packing: tuple[te.Tensor, ...] | None = None
+    ) -> None:
         self.layer, self.config = layer, config
+        self.packing = packing or packing_of(layer, config)
         rows, outputs = layer.output.shape
         self.groups = {tensor.name: tensor for tensor in layer.inputs}["factors"].shape[1]
         self.steps = self.GROUP // (2 * config.block_in)  # of a group
@@ -67,12 +70,15 @@ class Int4Dense:
             LayerError: there is none; the message is the reason.
         """
         made: dict[tuple[int, int], Int4Dense] = {}
+        packing = packing_of(layer, config)
         reason = None
-        for size in _SIZES:
+        for size in (*_SIZES, *_SMALL):
+            if made and size in _SMALL:
+                break
             try:
-                program = Int4Dense(layer, config, size)
+                program = Int4Dense(layer, config, size, packing)
             except LayerError as error:
-                reason = reason or error
+                reason = error
                 continue
             made.setdefault((program.many, program.part), program)
         if not made:
@@ -123,33 +129,11 @@ class Int4Dense:
     # --- tensors
 
     def _tensors(self) -> te.Tensor:
-        given = {tensor.name: tensor for tensor in self.layer.inputs}
-        config, batch, lanes = self.config, self.config.batch, self.config.block_out
-        terms, groups, steps = 2 * config.block_in, self.groups, self.steps
-        data, numbers, factors, scale = (given[name] for name in ("data", "numbers", "factors", "scale"))
-        (rows, features), outputs = data.shape, numbers.shape[0]
-        zero = te.const(0, data.dtype)
-
-        def of_inputs(m: te.Value, k: te.Value, b: te.Value, i: te.Value) -> te.Value:
-            inside = (m * batch + b < rows) & (k * config.block_in + i < features)
-            return te.select(inside, data[m * batch + b, k * config.block_in + i], zero)
-
-        def of_numbers(n: te.Value, g: te.Value, s: te.Value, o: te.Value, i: te.Value) -> te.Value:
-            return te.select(n * lanes + o < outputs, numbers[n * lanes + o, g, s * terms + i], te.const(0, "int4"))
-
-        def of_factors(v: te.Value, k: te.Value, o: te.Value) -> te.Value:
-            at = v * config.block_in + k
-            inside = at // groups * lanes + o < outputs
-            return te.select(inside, factors[at // groups * lanes + o, at % groups], te.const(0, "int8"))
-
-        def of_scales(n: te.Value, o: te.Value) -> te.Value:
-            return te.select(n * lanes + o < outputs, scale[n * lanes + o], 0)
-
-        vectors = -(-self.blocks * groups // config.block_in)
-        self.builder.input(te.compute((self.rows, 2 * groups * steps, batch, config.block_in), of_inputs, "inputs"))
-        self.builder.input(te.compute((self.blocks, groups, steps, lanes, terms), of_numbers, "weights"), "weight")
-        self.builder.input(te.compute((vectors, config.block_in, lanes), of_factors, "group_factors"), "weight")
-        self.builder.input(te.compute((self.blocks, lanes), of_scales, "scales"), "weight")
+        """The plain result; the inputs of the program are those of programs of all sizes."""
+        lanes, batch = self.config.block_out, self.config.batch
+        self.builder.input(self.packing[0])
+        for packed in self.packing[1:]:
+            self.builder.input(packed, "weight")
         results = self.builder.output("results", (self.rows, self.blocks, batch, lanes))
         return te.compute(
             self.layer.output.shape, lambda m, n: results[m // batch, n // lanes, m % batch, n % lanes], "plain"
@@ -217,3 +201,41 @@ class Int4Dense:
             init=1, loop0=tile.blocks, uop_begin=begin, uop_end=begin + groups, acc=self.entries + row * self.many,
             acc0=1, src0=groups, wgt=factors, wgt0=groups, **emit,
         )  # fmt: skip
+
+
+def packing_of(layer: Definition, config: Config) -> tuple[te.Tensor, ...]:
+    """The inputs of programs: activations, numbers, factors and scales, in blocks of a machine."""
+    given = {tensor.name: tensor for tensor in layer.inputs}
+    batch, lanes, terms = config.batch, config.block_out, 2 * config.block_in
+    data, numbers, factors, scale = (given[name] for name in ("data", "numbers", "factors", "scale"))
+    (rows, features), (outputs, groups) = data.shape, factors.shape
+    blocks, steps = -(-outputs // lanes), Int4Dense.GROUP // terms
+    vectors = -(-blocks * groups // config.block_in)
+
+    def where(inside: te.Value, is_partial: bool, value: te.Value) -> te.Value:
+        """A value, or 0 outside where there is an outside."""
+        return te.select(inside, value, te.const(0, value.dtype)) if is_partial else value
+
+    def of_inputs(m: te.Value, k: te.Value, b: te.Value, i: te.Value) -> te.Value:
+        inside = (m * batch + b < rows) & (k * config.block_in + i < features)
+        partial = bool(rows % batch or features % Int4Dense.GROUP)
+        return where(inside, partial, data[m * batch + b, k * config.block_in + i])
+
+    def of_numbers(n: te.Value, g: te.Value, s: te.Value, o: te.Value, i: te.Value) -> te.Value:
+        return where(n * lanes + o < outputs, outputs % lanes > 0, numbers[n * lanes + o, g, s * terms + i])
+
+    def of_factors(v: te.Value, k: te.Value, o: te.Value) -> te.Value:
+        at = v * config.block_in + k
+        inside = at // groups * lanes + o < outputs
+        partial = bool(outputs % lanes or blocks * groups % config.block_in)
+        return where(inside, partial, factors[at // groups * lanes + o, at % groups])
+
+    def of_scales(n: te.Value, o: te.Value) -> te.Value:
+        return where(n * lanes + o < outputs, outputs % lanes > 0, scale[n * lanes + o])
+
+    return (
+        te.compute((-(-rows // batch), 2 * groups * steps, batch, config.block_in), of_inputs, "inputs"),
+        te.compute((blocks, groups, steps, lanes, terms), of_numbers, "weights"),
+        te.compute((vectors, config.block_in, lanes), of_factors, "group_factors"),
+        te.compute((blocks, lanes), of_scales, "scales"),
+    )

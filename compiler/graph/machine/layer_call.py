@@ -64,6 +64,7 @@ class NodeLayer:
     is_formulated: bool = False
     numbers: RowValue | None = None
     factor: FactorLayout | None = None
+    packed_arrays: dict[te.Tensor, Array] = field(default_factory=dict, repr=False)
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
@@ -82,6 +83,12 @@ class NodeLayer:
         return RowResults(
             shape=kind.extents, dtype=kind.dtype, stored_shape=stored, index=index.ravel(), value=self.numbers
         )
+
+    def packed_array(self, tensor: te.Tensor) -> Array:
+        """An input of a program that is packed from a constant, once for all programs with it."""
+        if tensor not in self.packed_arrays:
+            self.packed_arrays[tensor] = gather(tensor, self.arrays[_source(tensor).name])
+        return self.packed_arrays[tensor]
 
     @property
     def facts(self) -> NetworkLayer:
@@ -408,9 +415,8 @@ class LayerCall:
     @cached_property
     def constants(self) -> dict[str, Array]:
         """The packed constants, by the tensor of the program."""
-        known = self.layer.arrays
-        packed = ((tensor, _source(tensor).name) for tensor in self.given.packing)
-        return {tensor.name: gather(tensor, known[name]) for tensor, name in packed if name in known}
+        known = [tensor for tensor in self.given.packing if _source(tensor).name in self.layer.arrays]
+        return {tensor.name: self.layer.packed_array(tensor) for tensor in known}
 
     def require_result(self) -> None:
         """Decline unless results lie as those of templates do."""

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vdla
-from vdla.compiler import te
 from vdla.compiler.extensions import LayerError, NetworkLayer
 from vdla.compiler.graph.machine.layer_call import with_results
 from vdla.compiler.layer_programs import Int4Dense, placeholders
@@ -91,7 +90,7 @@ def test_buffers_without_room_are_named():
     known, arrays, _ = layer_of(1, 40, 40, 0)
     machine = vdla.extend(Config.preset("tiny"), declare)
     given = grouped(NetworkLayer(known, arrays, {}), machine)
-    constants = [te.placeholder((40, 2), "int8", "factors")]
-    layer = Definition(known.name, (*known.inputs, *constants), given.output, known.options)
+    constants = {item.name: item for item in placeholders(given.output) if item.name in given.constants}
+    layer = Definition(known.name, (*known.inputs, *constants.values()), given.output, known.options)
     with pytest.raises(LayerError, match=r"^wgt must have room for 138 entries, got 64$"):
         Int4Dense(layer, machine, 16)
