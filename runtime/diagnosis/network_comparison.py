@@ -76,7 +76,7 @@ class NetworkComparison:
     """The two runs of a network; `cycles` of all programs, by device.
 
     `region` is the program of the step that differs; for equal results, that of the first step
-    whose cycles differ.
+    whose cycles differ. `runs` has what each step took, by device, where both ran them all.
     """
 
     name: str
@@ -85,6 +85,7 @@ class NetworkComparison:
     cycles: tuple[int, int]
     difference: StepDifference | None
     region: RegionRun | None = None
+    runs: tuple[tuple[StepRun, ...], ...] = ()
 
     @property
     def equal(self) -> bool:
@@ -215,6 +216,7 @@ def compare_network(
         cycles=(first.cycles, 0 if second is None else second.cycles),
         difference=difference,
         region=region,
+        runs=() if second is None else (first.steps, second.steps),
     )
 
 

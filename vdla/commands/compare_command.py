@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from vdla.hardware.program import Program
     from vdla.runtime.devices import Device
     from vdla.runtime.diagnosis.comparison import Comparison
-    from vdla.runtime.diagnosis.network_comparison import NetworkComparison
+    from vdla.runtime.diagnosis.network_comparison import NetworkComparison, RegionRun
+    from vdla.runtime.executor.artifact import Artifact
 
 EXAMPLES = """\
   vdla compare sim rtl c2.vdla           exit code 1 when they differ
@@ -38,6 +39,7 @@ EXAMPLES = """\
                                          layer, instruction and entry
 """
 
+_NO_WAVES = "no waves: they show a difference, and there is none"
 _NEIGHBOURS = 10  # rows of the table around the first difference
 
 
@@ -67,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--assertions": "stop the RTL at a failed assertion",
             "--bitstream FILE": "the bitstream to load, for a board",
             "--results-only": "cycles and counters may differ",
-            "--view FILE": "write a page that steps through both runs; of a network, those of the region that differs",
+            "--view FILE": "write a page that steps through both runs; of a network, the region that differs, or all",
             "--waves FILE.fst": "write waveforms of rtl around the first difference, with views for GTKWave and Surfer",
         },
     )
@@ -132,7 +134,7 @@ def _run_network(arguments: argparse.Namespace) -> int:
                 break
     print(comparison)
     if _shows_runs(arguments):
-        for line in _region_lines(comparison, arguments):
+        for line in _shown(artifact, comparison, arguments):
             print(line)
     return OK if comparison.equal else FINDING
 
@@ -155,7 +157,7 @@ def _waves(
     from vdla.runtime.diagnosis.wave_window import record_waves
 
     if comparison.equal:
-        return "no waves: they show a difference, and there is none"
+        return _NO_WAVES
     program = comparison.program
     config, size = with_dram(program.config, arguments.dram), memory_bytes(program)
 
@@ -179,15 +181,28 @@ def _page(comparison: Comparison, file: Path) -> str:
     return f"wrote {file}"
 
 
-def _region_lines(comparison: NetworkComparison, arguments: argparse.Namespace) -> Iterator[str]:
-    """Write the files of the program of a network that differs first; lines that say which."""
+def _shown(artifact: Artifact, comparison: NetworkComparison, arguments: argparse.Namespace) -> Iterator[str]:
+    """Write the page and the waveforms that options ask for; lines that say which."""
+    region, difference = comparison.region, comparison.difference
+    if region is not None:
+        yield from _shown_region(region, comparison, arguments)
+    elif difference is not None:
+        yield f"nothing to show: step {difference.number} ({difference.step.name}) runs no program"
+    else:
+        if arguments.view is not None:
+            from vdla.viewer.view import compared_network
+
+            compared_network(artifact, comparison).save(arguments.view)
+            yield f"wrote {arguments.view}"
+        if arguments.waves is not None:
+            yield _NO_WAVES
+
+
+def _shown_region(region: RegionRun, comparison: NetworkComparison, arguments: argparse.Namespace) -> Iterator[str]:
+    """Those of the program that differs first, which runs again alone."""
     from vdla.runtime.diagnosis.comparison import compare, memory_bytes
 
-    region, difference = comparison.region, comparison.difference
-    if region is None:
-        where = "" if difference is None else f"step {difference.number} ({difference.step.name}) runs no program"
-        yield f"nothing to show: {where or 'the runs are equal'}"
-        return
+    difference = comparison.difference
     config, size = with_dram(region.program.config, arguments.dram), memory_bytes(region.program)
     names, where = (arguments.first, arguments.second), f"step {region.number} ({region.step.name})"
     with ExitStack() as stack:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from vdla.hardware.program import Program
 from vdla.runtime.diagnosis.comparison import Comparison
+from vdla.runtime.diagnosis.network_comparison import NetworkComparison
 from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.model import Model
 from vdla.runtime.executor.plan import ProgramStep
@@ -89,6 +90,19 @@ def compared(comparison: Comparison) -> Iterator[Recording]:
                 f"view {program.name}: both runs must end, got an error on {run.device}: {run.failure}"
             )
         yield recording(f"{program.name} on {run.device}", [ViewedProgram(program, run.statistics)])
+
+
+def compared_network(artifact: Artifact, comparison: NetworkComparison) -> RunView:
+    """The page of all programs of a network on two devices, which both ran them all."""
+    recordings = []
+    for device, runs in zip(comparison.devices, comparison.runs, strict=True):
+        parts = [
+            ViewedProgram(artifact.programs[run.step.program], run.statistics, _operators(run.step))
+            for run in runs
+            if isinstance(run.step, ProgramStep) and run.statistics is not None
+        ]
+        recordings.append(recording(f"{comparison.name} on {device}", parts))
+    return RunView(tuple(recordings))
 
 
 def simulated(program: Program, operators: tuple[tuple[str, int], ...] = ()) -> ViewedProgram:
