@@ -155,8 +155,8 @@ ROOMS: dict[str, str] = {
         "runtime.devices runtime.native runtime.grid runtime.numpy_operators"
     ),
     "compiler.graph.accelerator": (
-        "hardware compiler.operators.vdla compiler.graph compiler.graph.machine compiler.graph.operators "
-        "compiler.graph.passes"
+        "hardware compiler.operators.vdla compiler.operators compiler.graph compiler.graph.machine "
+        "compiler.graph.operators compiler.graph.passes"
     ),
     "compiler.graph.grid": "compiler.graph compiler.graph.operators compiler.graph.passes compiler.graph.accelerator",
     "runtime.remote": (

@@ -32,6 +32,7 @@ from vdla.compiler.certificates.symbols import (
     symbols,
     unstructured,
 )
+from vdla.compiler.certificates.work_limit import spend_function
 from vdla.compiler.interpret.batched import BatchedNest, batched_nest, reduction_term, run_batched
 from vdla.compiler.interpret.memory import EVERYWHERE, InterpreterMemory, Mask, Points
 from vdla.compiler.interpret.scalar import ClosureCompiler
@@ -377,6 +378,7 @@ def evaluate(fn: ir.Function, arrays: Mapping[str, Symbols], sums: SumBounds | N
         InterpretError: an access out of bounds or of an element that is not written.
         CertificateError: a type without symbols, or an index that depends on inputs.
     """
+    spend_function(fn)
     memory = SymbolicMemory(fn.buffers, function_ranges(fn, axes=True))
     memory.sums = SumBounds() if sums is None else sums
     for name, array in arrays.items():

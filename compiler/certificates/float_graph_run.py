@@ -20,7 +20,17 @@ from vdla.compiler.certificates import field as elements
 from vdla.compiler.certificates.float_symbols import any_float, float_numbers
 from vdla.compiler.certificates.graph_run import integer_results
 from vdla.compiler.certificates.nest_run import run_nest, unknown_elements
-from vdla.compiler.certificates.symbols import CertificateError, Symbols, key, numbers, symbols, type_bounds
+from vdla.compiler.certificates.symbols import (
+    CertificateError,
+    Symbols,
+    chosen,
+    elements_of,
+    key,
+    numbers,
+    symbols,
+    type_bounds,
+    unstructured,
+)
 from vdla.compiler.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.groups import FUSED, body_of
 from vdla.compiler.graph.operators.graph_function import GraphFunction, graph_function
@@ -41,6 +51,8 @@ class GraphRun:
     relative difference between numbers of this graph and of `known` by one name, which stand for
     the latter. `target` decides the form of expressions, such as the lanes of blocks. Weights
     are inputs of expressions, unless they are `fixed`: these transform constants as they like.
+    With `short`, products read values without structure: then the coefficients of sums of many
+    layers do not grow until they are too large for the field, at other places in other graphs.
     """
 
     graph: Graph
@@ -51,6 +63,7 @@ class GraphRun:
     opaque: set[str] = field(default_factory=set)
     close: float = 0.0
     fixed: bool = False
+    short: bool = False
 
     def run(self, inputs: Mapping[str, Symbols], given: Mapping[str, Symbols] | None = None) -> GraphRun:
         """Evaluate all nodes; `given` are symbols of constants that are not their numbers.
@@ -83,7 +96,7 @@ class GraphRun:
 
     def _add(self, node: Node) -> None:
         if node.op == FUSED:
-            inner = GraphRun(body_of(self.graph, node), self.target, self.arrays)
+            inner = GraphRun(body_of(self.graph, node), self.target, self.arrays, short=self.short)
             inner.run({name: self.values[given] for name, given in zip(inner.graph.inputs, node.inputs, strict=True)})
             self.opaque |= inner.opaque
             outputs = zip(node.outputs, inner.graph.outputs, strict=True)
@@ -104,10 +117,18 @@ class GraphRun:
                 return self._opaque(node)
             if all(name in self.arrays for name in made.inputs):
                 return self._computed(node, made)
-            results = _evaluated(made, self.values)
+            results = _evaluated(made, {**self.values, **self._shortened(node)})
         except (Error, AssertionError):
             return self._opaque(node)
         return [results[name].reshape(_shape(self.graph, name)) if name else None for name in node.outputs]
+
+    def _shortened(self, node: Node) -> dict[str, Symbols]:
+        """The first operand of a product without structure, if it is a sum and this is wanted."""
+        if not self.short or node.op not in PRODUCTS or node.inputs[0] in self.arrays:
+            return {}
+        x = elements_of(self.values[node.inputs[0]])
+        made = chosen(x["norm"] > 1, unstructured(("short",), x["low"], x["high"], x), x)
+        return {node.inputs[0]: made}
 
     def results_of(self, node: Node, others: Mapping[str, Symbols]) -> Symbols:
         """The first result of a node that has an expression, with other values of some inputs.
@@ -162,6 +183,8 @@ class GraphRun:
         return np.uint64(elements.total(hashed[None], (1,))[0, 0]) if value.size else np.uint64(1)
 
 
+PRODUCTS = ("Conv", "ConvTranspose", "Gemm")
+"""Operators whose first operand is multiplied with weights."""
 CLOSE = 1e-5
 """The largest relative difference of folded numbers that stand for the same number."""
 

@@ -8,6 +8,7 @@ expression of its record. A node that has neither cannot be certified.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from vdla.compiler import te
 from vdla.compiler.certificates.elementwise import numbers
@@ -15,6 +16,7 @@ from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.host_terms import HOST_TERMS
 from vdla.compiler.certificates.integer_operators import OPERATORS, IntegerNode
 from vdla.compiler.certificates.symbols import CertificateError, Symbols
+from vdla.compiler.certificates.work_limit import require_sizes, spend
 from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.compiler.graph.groups import body_of
 from vdla.compiler.graph.operators.graph_function import graph_function
@@ -35,14 +37,22 @@ def run_graph(graph: Graph, inputs: Mapping[str, Symbols]) -> dict[str, Symbols]
         NotProvableError: a node that is evaluated neither by an expression of integers nor by its
             record.
     """
+    spend(0, sum(prod(_shape(graph, name)) for name in graph.types))
     values = {**{name: numbers(array) for name, array in graph.constants.items()}, **inputs}
     for node in graph.nodes:
         try:
+            require_sizes(node.attributes)
             results = _results(graph, node, values)
         except Error as error:
             raise NotProvableError(f"{node.label}: {error}") from error
+        except (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError) as error:
+            got = f"{type(error).__name__}: {error}"
+            raise NotProvableError(f"{node.label}: operator must be one that a compiler makes, got {got}") from None
         for name, symbols in results.items():
-            values[name] = symbols.reshape(_shape(graph, name))
+            shape = _shape(graph, name)
+            if symbols.size != prod(shape):
+                raise NotProvableError(f"{node.label}: {name} must have {prod(shape):,} elements, got {symbols.size:,}")
+            values[name] = symbols.reshape(shape)
     return values
 
 

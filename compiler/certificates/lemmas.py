@@ -11,7 +11,8 @@ symbols, of integers or of a solver's terms; operands have bounds `low` and `hig
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import tokenize
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -115,7 +116,8 @@ def _rewrite(name: str, op: str, right: Term, *needs: Term) -> Rewrite:
 def _choice(compare: str, *, swapped: bool) -> Rewrite:
     """A selection by a comparison of the same two operands."""
     least = (compare in ("lt", "le")) != swapped
-    name = f"a selection by {compare} of {'swapped ' if swapped else ''}operands is {'min' if least else 'max'}"
+    operands = "swapped operands" if swapped else "operands"
+    name = " ".join(["a selection by", compare, "of", operands, "is", "min" if least else "max"])
 
     def same(k: Any, x: Any, y: Any, a: Any, b: Any) -> Any:  # noqa: ANN401
         return k.same(x, b) & k.same(y, a) if swapped else k.same(x, a) & k.same(y, b)
@@ -126,7 +128,7 @@ def _choice(compare: str, *, swapped: bool) -> Rewrite:
     def right(k: Any, x: Any, y: Any, a: Any, b: Any) -> Any:  # noqa: ANN401
         return k.op("min" if least else "max", x, y)
 
-    return Rewrite(name, f"select {compare}", 4, left, right, (same,))
+    return Rewrite(name, "select " + compare, 4, left, right, (same,))
 
 
 REWRITES: tuple[Rewrite, ...] = (
@@ -313,5 +315,24 @@ LEMMAS: tuple[Lemma, ...] = (*REWRITES, *BOUNDS, *LAWS, *TYPE_LAWS)
 
 @cache
 def lemmas_digest() -> str:
-    """The SHA-256 of this file, whose lemmas certificates use."""
-    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    """The SHA-256 of the code of this file, whose lemmas certificates use, without what documents
+    it.
+    """
+    with Path(__file__).open("rb") as file:
+        return hashlib.sha256("\n".join(code_of(file.readline)).encode()).hexdigest()
+
+
+def code_of(readline: Callable[[], bytes]) -> Iterator[str]:
+    """The words of Python code, without comments, line breaks and strings that stand alone."""
+    begins = True  # a statement
+    for token in tokenize.tokenize(readline):
+        if token.type in _SILENT:
+            continue
+        layout = token.type in _LAYOUT
+        if not layout and not (begins and token.type == tokenize.STRING):
+            yield token.string
+        begins = layout
+
+
+_SILENT = (tokenize.ENCODING, tokenize.COMMENT, tokenize.NL)
+_LAYOUT = (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)

@@ -20,6 +20,7 @@ from vdla.compiler.certificates.region_certificate import (
     certify_region,
 )
 from vdla.compiler.certificates.symbols import CertificateError
+from vdla.compiler.certificates.work_limit import work_limit
 from vdla.compiler.graph.accelerator import RegionExpression, expressions_from_bytes
 from vdla.hardware.program import Program
 from vdla.support.progress import Progress, silent
@@ -117,10 +118,11 @@ def certify_network(network: CertifiableNetwork, seed: int = 0, progress: Progre
     """
     regions = list(region_programs(network))
     verdicts = []
-    for done, (name, expression, given) in enumerate(regions):
-        progress(name, done, len(regions))
-        unknown = _without_expression(name, given.program)
-        verdicts.append(unknown if expression is None else certify_region(expression, given, seed))
+    with work_limit():
+        for done, (name, expression, given) in enumerate(regions):
+            progress(name, done, len(regions))
+            unknown = _without_expression(name, given.program)
+            verdicts.append(unknown if expression is None else certify_region(expression, given, seed))
     known = {given.program.hash for _, _, given in regions}
     others = (program for program in network.artifact.programs if program.hash not in known)
     verdicts += [_without_expression(f"program {program.name}", program) for program in others]

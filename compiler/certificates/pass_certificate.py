@@ -60,15 +60,20 @@ class PassCertificate:
     __repr__ = __str__
 
 
-def run_before(before: Graph, seed: int = 0, target: Target | None = None, *, fixed: bool = False) -> GraphRun:
+def run_before(
+    before: Graph, seed: int = 0, target: Target | None = None, *, fixed: bool = False, short: bool = False
+) -> GraphRun:
     """The graph before a pass on unknown inputs.
 
-    With `fixed`, expressions may transform weights, as for an algorithm of Winograd.
+    With `fixed`, expressions may transform weights, as for an algorithm of Winograd; with `short`,
+    products read values without structure, as deep graphs need.
 
     Raises:
         CertificateError: a value without a static type of elements that have symbols.
     """
-    return GraphRun(before, host() if target is None else target, fixed=fixed).run(graph_inputs(before, seed))
+    return GraphRun(before, host() if target is None else target, fixed=fixed, short=short).run(
+        graph_inputs(before, seed)
+    )
 
 
 def certify_pass(
@@ -89,8 +94,10 @@ def certify_pass(
     try:
         first = run_before(before, seed, target) if first is None else first
         made = _compared(name, first, _run_after(first, before, after))
-        if made.verdict is PassVerdict.DIFFERS and made.opaque:  # some expressions need weights that are constant
-            other = run_before(before, seed, target, fixed=True)
+        for fixed, short in ((False, True), (True, False)):
+            if made.verdict is not PassVerdict.DIFFERS or (fixed and not made.opaque):
+                break
+            other = run_before(before, seed, target, fixed=fixed, short=short)
             second = _compared(name, other, _run_after(other, before, after))
             made = second if second.holds else made
     except Error as error:
@@ -101,7 +108,9 @@ def certify_pass(
 def _run_after(first: GraphRun, before: Graph, after: Graph) -> GraphRun:
     folded = FoldedWeights(first, after)
     given = {name: first.values[old] for name, old in zip(after.inputs, before.inputs, strict=True)}
-    second = GraphRun(after, first.target, first.arrays, fixed=first.fixed).run(given, folded.symbols)
+    second = GraphRun(after, first.target, first.arrays, fixed=first.fixed, short=first.short).run(
+        given, folded.symbols
+    )
     second.close = max(second.close, folded.close)
     return second
 

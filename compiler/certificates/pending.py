@@ -31,7 +31,7 @@ class InputEntries:
         depth, elements = len(entries), entries[0].size
         self.digits = np.empty((depth, 2, elements))
         self.bounds = np.empty((depth, 2, elements), np.int64)
-        self.alike, self.norms = np.empty(depth, np.bool_), np.empty(depth)
+        self.alike, self.norms = np.empty((depth, 4)), np.empty(depth)
         self.prepare(0, len(entries))
 
     @property

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices of symbols with matrices of numbers, in compiled code around BLAS.
+"""Products of matrices of symbols with matrices of numbers, in compiled code.
 
 An element of the field has two digits of 31 bits. Sums of their products with small numbers are
-exact as floats, so that two products of matrices of floats make one of symbols.
+exact as floats, so that two products of matrices of floats make one of symbols. BLAS is slower: its
+threads wait in loops between the products.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from vdla.compiler.certificates import field_kernels as fk
 from vdla.compiler.certificates.field import started
 from vdla.compiler.certificates.jit import Int, entry_point, helper
+from vdla.compiler.certificates.lane_products import LANES, add_products
 from vdla.compiler.certificates.symbols import SymbolForm, key
 
 DIGIT = 31
@@ -24,6 +26,8 @@ _PLAIN, _POLYNOMIAL, _HALVES, _CLIPPED = (int(SymbolForm[n]) for n in ("PLAIN", 
 _OF_EXTREME = np.uint64(started(key("extreme")))
 _DIGIT, _LOW, _P = np.uint64(DIGIT), np.uint64((1 << DIGIT) - 1), np.uint64((1 << 61) - 1)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
+_ROWS, _TERMS = 32, 512  # of a block, whose operands stay in cache
+_FEW = 4  # lanes for each column that is computed without them
 
 Array = Any
 
@@ -109,10 +113,92 @@ def of_digits(low: float, high: float) -> Int:
 
 
 @entry_point
-def combine(low: Array, high: Array, values: Array) -> None:
-    """Add the elements with these digits to values."""
-    for k in range(len(values)):
-        values[k] = fk.add(values[k], of_digits(low[k], high[k]))
+def multiply(digits: Array, factors: Array, most: Int, values: Array) -> None:
+    """The products of elements, as digits `[2, batches, rows, terms]`, with matrices of numbers
+    `[batches, terms, columns]`; at most `most` terms are exact as floats.
+    """
+    rows, terms, columns = digits.shape[2], digits.shape[3], factors.shape[2]
+    blocks, length = (columns + LANES - 1) // LANES, min(most, _TERMS)
+    totals, tile = np.zeros((_ROWS, blocks, 2, LANES)), np.zeros((length, LANES))
+    for b in range(len(factors)):
+        if columns * _FEW <= LANES:
+            _multiply_few(digits[:, b], factors[b], most, values[b])
+            continue
+        for first in range(0, rows, _ROWS):
+            count, load = min(_ROWS, rows - first), 0
+            for k in range(0, terms, length):
+                size = min(length, terms - k)
+                if load + size > most:
+                    _fold(totals, count, values[b, first:])
+                    load = 0
+                load += size
+                for n in range(blocks):
+                    _pack(factors[b], k, size, n * LANES, tile)
+                    _multiply_rows(totals, n, digits, b, first, count, k, size, tile)
+            _fold(totals, count, values[b, first:])
+
+
+@helper
+def _multiply_few(digits: Array, factors: Array, most: Int, values: Array) -> None:
+    """A product with few columns."""
+    for m in range(digits.shape[1]):
+        for n in range(factors.shape[1]):
+            for first in range(0, len(factors), most):
+                low, high = 0.0, 0.0
+                for k in range(first, min(first + most, len(factors))):
+                    low += digits[0, m, k] * factors[k, n]
+                    high += digits[1, m, k] * factors[k, n]
+                values[m, n] = fk.add(values[m, n], of_digits(low, high))
+
+
+@helper
+def _pack(factors: Array, first: Int, size: Int, column: Int, tile: Array) -> None:
+    """Terms of some columns, the others 0, next to each other."""
+    width = min(LANES, factors.shape[1] - column)
+    for k in range(size):
+        for o in range(width):
+            tile[k, o] = factors[first + k, column + o]
+        for o in range(width, LANES):
+            tile[k, o] = 0.0
+
+
+@helper
+def _multiply_rows(
+    totals: Array, block: Int, digits: Array, b: Int, first: Int, count: Int, k: Int, size: Int, tile: Array
+) -> None:
+    _, batches, rows, terms = digits.shape
+    for m in range(count):
+        low = (m * totals.shape[1] + block) * 2 * LANES
+        x = (b * rows + first + m) * terms + k
+        add_products(totals, low, low + LANES, digits, x, x + batches * rows * terms, tile, 0, LANES, size)
+
+
+@helper
+def _fold(totals: Array, count: Int, values: Array) -> None:
+    """Add totals of rows to their elements, and begin new ones."""
+    for m in range(count):
+        for n in range(values.shape[1]):
+            block, o = n // LANES, n % LANES
+            values[m, n] = fk.add(values[m, n], of_digits(totals[m, block, 0, o], totals[m, block, 1, o]))
+    totals[...] = 0.0
+
+
+@entry_point
+def bound(low: Array, high: Array, factors: Array, least: Array, most: Array) -> None:
+    """Add the bounds of products of rows `[batches or 1, rows, terms]` with matrices of numbers."""
+    for b in range(len(factors)):
+        of = b if len(low) > 1 else 0
+        for m in range(low.shape[1]):
+            for k in range(low.shape[2]):
+                _add_bounds(least[b, m], most[b, m], low[of, m, k], high[of, m, k], factors[b, k])
+
+
+@helper
+def _add_bounds(least: Array, most: Array, low: float, high: float, factors: Array) -> None:
+    for n in range(len(factors)):
+        one, two = low * factors[n], high * factors[n]
+        least[n] += min(one, two)
+        most[n] += max(one, two)
 
 
 @entry_point

@@ -88,9 +88,7 @@ def _with_numbers(a: Matrices, b: Matrices, dtype: str) -> Symbols | None:
     if bounds is None:
         return None
     values = np.zeros((*rows.shape[:-1], columns), np.uint64)
-    for k in range(0, terms, exact):
-        sums = digits[..., k : k + exact] @ factors[None, :, k : k + exact]
-        product_kernels.combine(sums[0].reshape(-1), sums[1].reshape(-1), values.reshape(-1))
+    product_kernels.multiply(digits, factors, exact, values)
     made = np.empty(values.shape, SYMBOL)
     observe(dtype, *bounds[1:])
     product_kernels.fit(values, *bounds, norm, *type_bounds(dtype), made)
@@ -114,9 +112,9 @@ def _bounds_with_numbers(
     furthest = max(-low.min(), high.max(), 0.0) * np.abs(factors).max()
     if furthest > -type_bounds(dtype)[0] - 1 or furthest * terms >= _EXACT:
         return None
-    positive, negative = np.maximum(factors, 0), np.minimum(factors, 0)
-    bounds = low @ positive + high @ negative, high @ positive + low @ negative
-    return pattern_of.reshape(batches, count), *bounds
+    least, most = np.zeros((2, batches, low.shape[1], factors.shape[2]))
+    product_kernels.bound(low, high, factors, least, most)
+    return pattern_of.reshape(batches, count), least, most
 
 
 def _flat(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

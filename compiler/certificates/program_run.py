@@ -32,6 +32,7 @@ from vdla.compiler.certificates.symbols import (
     chosen,
     gathered,
 )
+from vdla.compiler.certificates.work_limit import spend_program
 from vdla.compiler.extensions import base
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, EXTENSION, Emit, Opcode, Operand, Source, StagedEmit, VectorOp, decode_uops
@@ -56,6 +57,7 @@ class SymbolicRun:
     """Whether STOREs run in the compiled loop, like all others."""
 
     def __init__(self, program: Program, inputs: Mapping[str, Symbols | _Array]) -> None:
+        spend_program(program)
         config = self.config = program.config
         self.program = program
         stored = set(program.tensor_of[program.columns[:, _OPCODE] == Opcode.STORE].tolist())

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from vdla.compiler.certificates import field_kernels as fk
 from vdla.compiler.certificates import symbol_kernels as sk
 from vdla.compiler.certificates.jit import Int, entry_point, helper
@@ -18,8 +16,6 @@ from vdla.compiler.certificates.symbols import SymbolForm
 from vdla.compiler.codegen.vdla.intrinsics.requantise import MULT_BITS, SHIFT_BITS
 
 _PLAIN, _POLYNOMIAL, _HALVES = (int(SymbolForm[name]) for name in ("PLAIN", "POLYNOMIAL", "HALVES"))
-_LEAST, _MOST = -(1 << 31), (1 << 31) - 1
-_LEAST64, _MOST64 = -(1 << 63), (1 << 63) - 1
 _MULT, _SHIFT = (1 << MULT_BITS) - 1, (1 << SHIFT_BITS) - 1
 _HALF = (1 << 62) - 1
 
@@ -34,7 +30,7 @@ def bias_of(lane: Symbol) -> Symbol:
         return sk.number(((lane[1] + (1 << 31)) & 0xFFFFFFFF) - (1 << 31))
     upper = (lane[1] >> 32) << 32
     low, high = lane[1] - upper - (1 << 31), lane[2] - upper - (1 << 31)
-    form = _POLYNOMIAL if low == _LEAST and high == _MOST else _PLAIN
+    form = _POLYNOMIAL if low == sk.LEAST32 and high == sk.MOST32 else _PLAIN
     return fk.subtract(lane[0], fk.from_integer(upper)), low, high, form, lane[4], lane[3] == _HALVES
 
 
@@ -46,16 +42,16 @@ def requantised(total: Symbol, bias: Symbol, lane: Int, bounds: Array, kind: Arr
     """
     mult, shift = (lane >> 32) & _MULT, (lane >> (32 + MULT_BITS)) & _SHIFT
     amount, wrap = sk.number(shift), wraps[1]
-    biased = sk.settled(sk.added(total, bias, _LEAST, _MOST, 32), _LEAST, _MOST, wraps[0])
-    scaled = sk.multiplied(biased, sk.number(mult), _LEAST64, _MOST64, 64)
-    odd = sk.shifted(scaled, amount, _LEAST64, _MOST64, 64, wrap)
-    odd = sk.masked(odd, sk.number(min(shift, 1)), _LEAST64, _MOST64, wrap)
-    rounded = sk.added(scaled, sk.number(_HALF >> (63 - shift)), _LEAST64, _MOST64, 64)
-    rounded = sk.added(rounded, odd, _LEAST64, _MOST64, 64)
-    rounded = sk.shifted(rounded, amount, _LEAST64, _MOST64, 64, wrap)
-    made = sk.added(rounded, sk.number(bounds[0]), _LEAST64, _MOST64, 64)
-    made = sk.larger(made, sk.number(bounds[1]), _LEAST64, _MOST64, wrap)
-    made = sk.smaller(made, sk.number(bounds[2]), _LEAST64, _MOST64, wrap)
+    biased = sk.settled(sk.added(total, bias, sk.LEAST32, sk.MOST32, sk.BITS32), sk.LEAST32, sk.MOST32, wraps[0])
+    scaled = sk.multiplied(biased, sk.number(mult), sk.LEAST64, sk.MOST64, sk.BITS64)
+    odd = sk.shifted(scaled, amount, sk.LEAST64, sk.MOST64, sk.BITS64, wrap)
+    odd = sk.masked(odd, sk.number(min(shift, 1)), sk.LEAST64, sk.MOST64, wrap)
+    rounded = sk.added(scaled, sk.number(_HALF >> (63 - shift)), sk.LEAST64, sk.MOST64, sk.BITS64)
+    rounded = sk.added(rounded, odd, sk.LEAST64, sk.MOST64, sk.BITS64)
+    rounded = sk.shifted(rounded, amount, sk.LEAST64, sk.MOST64, sk.BITS64, wrap)
+    made = sk.added(rounded, sk.number(bounds[0]), sk.LEAST64, sk.MOST64, sk.BITS64)
+    made = sk.larger(made, sk.number(bounds[1]), sk.LEAST64, sk.MOST64, wrap)
+    made = sk.smaller(made, sk.number(bounds[2]), sk.LEAST64, sk.MOST64, wrap)
     made = sk.narrowed(made, kind[0], kind[1], kind[2])
     covered = bias[5] and biased[5] and scaled[5] and odd[5] and rounded[5]
     return made[0], made[1], made[2], made[3], made[4], made[5] and covered
@@ -69,10 +65,8 @@ def requantise(
     `k // inner % len(lanes)`.
     """
     for k in range(len(sums)):
-        one = sums[k]
-        total = (one.value, one.low, one.high, np.int64(one.form), one.norm, True)
         lane = lanes[k // inner % len(lanes)]
-        made = requantised(total, bias_of(sk.number(lane)), lane, bounds, kind, wraps)
+        made = requantised(sk.element(sums[k]), bias_of(sk.number(lane)), lane, bounds, kind, wraps)
         if not made[5]:
             return False
         target = out[k]
@@ -84,8 +78,7 @@ def requantise(
 def biases(lanes: Array, out: Array) -> bool:
     """The low halves of lanes; False where one is not covered."""
     for k in range(len(lanes)):
-        lane, target = lanes[k], out[k]
-        made = bias_of((lane.value, lane.low, lane.high, np.int64(lane.form), lane.norm, True))
+        made, target = bias_of(sk.element(lanes[k])), out[k]
         if not made[5]:
             return False
         target.value, target.low, target.high, target.form, target.norm = made[:5]

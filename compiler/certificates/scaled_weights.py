@@ -12,14 +12,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from vdla.compiler.certificates import field
-from vdla.compiler.certificates.float_graph_run import GraphRun
+from vdla.compiler.certificates.float_graph_run import PRODUCTS, GraphRun
 from vdla.compiler.certificates.float_operations import float_binary
 from vdla.compiler.certificates.float_symbols import any_float, float_numbers
 from vdla.compiler.certificates.symbols import Symbols
 from vdla.compiler.graph import Array, Graph, Node
 
 _CLOSE = 1e-5  # of the largest number, relative
-_PRODUCTS = ("Conv", "ConvTranspose", "Gemm")
 _NORM = np.float32(1 << 24)
 _MOST_FACTORS = 4  # nodes after one product
 
@@ -35,7 +34,7 @@ class FoldedWeights:
         self.symbols: dict[str, Symbols] = {}
         self.close = 0.0
         for node in after.nodes:
-            if node.op in _PRODUCTS and len(node.inputs) > 2:
+            if node.op in PRODUCTS and len(node.inputs) > 2:
                 self._fold(node, after)
 
     def _fold(self, node: Node, after: Graph) -> None:
@@ -80,7 +79,7 @@ class FoldedWeights:
             if node is None:
                 return
             yield node
-            if node.op in _PRODUCTS:
+            if node.op in PRODUCTS:
                 return
             name = next((one for one in node.inputs if one and one not in self._before.arrays), "")
 

@@ -412,12 +412,11 @@ def _emit(
     for s in range(count):
         scale, at = ended[s, 0], ended[s, 1]
         for k in range(sums.shape[1]):
-            lane, one = scl[scale, k % limits[_OUTPUTS]], sums[s, k]
-            bias = bias_of((lane.value, lane.low, lane.high, np.int64(lane.form), lane.norm, True))
+            lane = scl[scale, k % limits[_OUTPUTS]]
+            bias = bias_of(sk.element(lane))
             if not bias[5]:
                 return False
-            total = (one.value, one.low, one.high, np.int64(one.form), one.norm, True)
-            made = requantised(total, bias, lane.low, clip, ranges[_OUT_RANGE], wraps[2:])
+            made = requantised(sk.element(sums[s, k]), bias, lane.low, clip, ranges[_OUT_RANGE], wraps[2:])
             if not made[5]:
                 return False
             target = out[at, k]

@@ -14,15 +14,15 @@ import numpy as np
 from vdla.compiler.certificates import field_kernels as fk
 from vdla.compiler.certificates import symbol_kernels as sk
 from vdla.compiler.certificates.jit import Int, entry_point, helper, routine
+from vdla.compiler.certificates.lane_products import LANES, add_products
 from vdla.compiler.certificates.product_kernels import element_value, of_digits
 from vdla.compiler.certificates.symbols import LARGE, SymbolForm
 from vdla.hardware.isa import VectorOp
 
 _PLAIN, _POLYNOMIAL, _HALVES, _CLIPPED = (int(SymbolForm[n]) for n in ("PLAIN", "POLYNOMIAL", "HALVES", "CLIPPED"))
-_LEAST, _MOST = -(1 << 31), (1 << 31) - 1
 _DIGIT, _LOW = np.uint64(31), np.uint64((1 << 31) - 1)
 _MOST_LOAD = float(1 << 22)  # magnitudes of weights of a sum whose digits are exact
-_ADD, _MUL = sk.OPS.index("add"), sk.OPS.index("mul")
+_ADD, _MUL = np.int64(sk.OPS.index("add")), np.int64(sk.OPS.index("mul"))
 NUMBERS, ALIKE, DIFFERENT = 1, 2, 3
 """What is known of the weights of an entry: numbers, unknown with equal bounds, others."""
 
@@ -70,8 +70,10 @@ def load_inputs(
     entries: Array, first: Int, least: Int, most: Int, wrap: Int, digits: Array, bounds: Array, alike: Array,
     norms: Array,
 ) -> None:  # fmt: skip
-    """Prepare entries `[entries, elements]` as first factors; `alike` have elements with equal
-    bounds, `norms` are the largest of an entry.
+    """Prepare entries `[entries, elements]` as first factors; `norms` are the largest of an entry.
+
+    `alike` is 1 where all elements of an entry have the same bounds: the lower, the upper, and the
+    lower one again are before it.
     """
     for e in range(len(entries)):
         same, at = True, first + e
@@ -83,7 +85,8 @@ def load_inputs(
             bounds[at, 0, k], bounds[at, 1, k] = low, high
             same = same and low == bounds[at, 0, 0] and high == bounds[at, 1, 0]
             norms[at] = max(norms[at], norm)
-        alike[at] = same
+        alike[at, 0], alike[at, 1], alike[at, 2] = bounds[at, 0, 0], bounds[at, 1, 0], bounds[at, 0, 0]
+        alike[at, 3] = 1.0 if same else 0.0
 
 
 @entry_point
@@ -146,12 +149,8 @@ def settle_one(at: Int, acc: Array, digits: Array, values: Array, bounds: Array,
     norm, covered = np.float32(loads[at, 1]), loads[at, 1] < LARGE
     for k in range(values.shape[1]):
         low, high = np.int64(bounds[at, 0, k]), np.int64(bounds[at, 1, k])
-        made = sk.fitted(values[at, k], low, high, False, norm, _LEAST, _MOST)
-        old = acc[at, k]
-        total = sk.binary(
-            _ADD, (old.value, old.low, old.high, np.int64(old.form), old.norm, True), made, _LEAST, _MOST, 32,
-            np.uint64(0),
-        )  # fmt: skip
+        made = sk.fitted(values[at, k], low, high, sk.NO, norm, sk.LEAST32, sk.MOST32)
+        total = sk.added(sk.element(acc[at, k]), made, sk.LEAST32, sk.MOST32, sk.BITS32)
         covered = covered and total[5]
         target = large[0, k]
         target.value, target.low, target.high, target.form, target.norm = made[:5]
@@ -184,43 +183,42 @@ def clear(at: Int, digits: Array, values: Array, bounds: Array, loads: Array) ->
 
 
 @helper
-def _multiply_numbers(total: Array, x: Array, w: Array, batch: Int) -> None:
-    """Add the products of the digits of an entry with numbers, four inputs at once."""
-    inputs, outputs = w.shape
-    fours = inputs // 4 * 4
+def _multiply_numbers(at: Int, src: Int, wgt: Int, digits: Array, x: Array, w: Array, batch: Int) -> None:
+    """Add the products of the digits of an entry with numbers."""
+    lanes, elements, inputs, outputs = digits.shape[2], x.shape[2], w.shape[1], w.shape[2]
+    whole = outputs // LANES * LANES
     for b in range(batch):
-        for i in range(0, fours, 4):
-            at = b * inputs + i
-            low0, low1, low2, low3 = x[0, at], x[0, at + 1], x[0, at + 2], x[0, at + 3]
-            high0, high1, high2, high3 = x[1, at], x[1, at + 1], x[1, at + 2], x[1, at + 3]
-            for o in range(outputs):
-                w0, w1, w2, w3 = w[i, o], w[i + 1, o], w[i + 2, o], w[i + 3, o]
-                total[0, b * outputs + o] += (low0 * w0 + low1 * w1) + (low2 * w2 + low3 * w3)
-                total[1, b * outputs + o] += (high0 * w0 + high1 * w1) + (high2 * w2 + high3 * w3)
-        for i in range(fours, inputs):
-            low, high = x[0, b * inputs + i], x[1, b * inputs + i]
-            for o in range(outputs):
-                total[0, b * outputs + o] += low * w[i, o]
-                total[1, b * outputs + o] += high * w[i, o]
+        low, first = at * 2 * lanes + b * outputs, src * 2 * elements + b * inputs
+        for o in range(0, whole, LANES):
+            add_products(
+                digits, low + o, low + o + lanes, x, first, first + elements, w, wgt * inputs * outputs + o, outputs,
+                inputs,
+            )  # fmt: skip
+        for i in range(inputs if whole < outputs else 0):
+            for o in range(whole, outputs):
+                digits[at, 0, b * outputs + o] += x[src, 0, b * inputs + i] * w[wgt, i, o]
+                digits[at, 1, b * outputs + o] += x[src, 1, b * inputs + i] * w[wgt, i, o]
 
 
 @helper
-def _bound_numbers(total: Array, x: Array, alike: bool, w: Array, sums: Array, batch: Int) -> None:
+def _bound_numbers(
+    at: Int, src: Int, wgt: Int, totals: Array, x: Array, alike: Array, w: Array, sums: Array, batch: Int
+) -> None:
     """Add the bounds of these products."""
-    inputs, outputs = w.shape
+    lanes, inputs, outputs = totals.shape[2], w.shape[1], w.shape[2]
+    whole = outputs // LANES * LANES if alike[src, 3] else 0
     for b in range(batch):
-        if alike:
-            low, high = float(x[0, 0]), float(x[1, 0])
-            for o in range(outputs):
-                total[0, b * outputs + o] += low * sums[0, o] + high * sums[1, o]
-                total[1, b * outputs + o] += high * sums[0, o] + low * sums[1, o]
-            continue
-        for i in range(inputs):
-            low, high = float(x[0, b * inputs + i]), float(x[1, b * inputs + i])
-            for o in range(outputs):
-                one, two = low * w[i, o], high * w[i, o]
-                total[0, b * outputs + o] += min(one, two)
-                total[1, b * outputs + o] += max(one, two)
+        low = at * 2 * lanes + b * outputs
+        for o in range(0, whole, LANES):
+            add_products(
+                totals, low + o, low + o + lanes, alike, src * 4, src * 4 + 1, sums, wgt * 2 * outputs + o, outputs, 2
+            )
+        for i in range(inputs if whole < outputs else 0):
+            least, most = float(x[src, 0, b * inputs + i]), float(x[src, 1, b * inputs + i])
+            for o in range(whole, outputs):
+                one, two = least * w[wgt, i, o], most * w[wgt, i, o]
+                totals[at, 0, b * outputs + o] += min(one, two)
+                totals[at, 1, b * outputs + o] += max(one, two)
 
 
 @helper
@@ -258,12 +256,12 @@ def _add_products(
     if kind == NUMBERS:
         if loads[at, 0] + terms * w_norms[wgt] > _MOST_LOAD:
             _fold(at, digits, values, loads)
-        _multiply_numbers(digits[at], x_digits[src], w_numbers[wgt], batch)
-        _bound_numbers(bounds[at], x_bounds[src], x_alike[src], w_numbers[wgt], w_sums[wgt], batch)
+        _multiply_numbers(at, src, wgt, digits, x_digits, w_numbers, batch)
+        _bound_numbers(at, src, wgt, bounds, x_bounds, x_alike, w_numbers, w_sums, batch)
         loads[at, 0] += terms * w_norms[wgt]
     else:
         _multiply_unknowns(values[at], x_digits[src], w_values[wgt], batch)
-        _bound_unknowns(bounds[at], x_bounds[src], w_bounds[wgt], x_alike[src] and kind == ALIKE, batch)
+        _bound_unknowns(bounds[at], x_bounds[src], w_bounds[wgt], x_alike[src, 3] != 0.0 and kind == ALIKE, batch)
     loads[at, 1] += terms * w_norms[wgt] * x_norms[src]
     loads[at, 2] = 1.0
 
@@ -382,8 +380,8 @@ def multiply_lanes(
 @helper
 def _operand(one: Any, least: Int, most: Int, wrap: Int) -> Any:  # noqa: ANN401
     """An element of a type as int32."""
-    if one.form == _POLYNOMIAL and least > _LEAST:
-        return fk.reduced(fk.absorbed(wrap, one.value)), least, most, _PLAIN, np.float32(1), True
+    if one.form == _POLYNOMIAL and least > sk.LEAST32:
+        return fk.reduced(fk.absorbed(wrap, one.value)), least, most, np.int64(_PLAIN), np.float32(1), sk.YES
     return one.value, one.low, one.high, np.int64(one.form), one.norm, one.form != _HALVES
 
 
@@ -400,19 +398,18 @@ def vector(
     for s in range(queue[0, 0], end):
         at, src = steps[s, 0] + acc_at, steps[s, 1] + src_at
         for k in range(lanes):
-            y = (np.uint64(0), 0, 0, 0, np.float32(0), True)
+            y = sk.number(np.int64(0))
             if operand == 0 or op == MAC:
                 y = _operand(x[src, k], ranges[0, 0], ranges[0, 1], wraps[0])
             z = y
             if operand != 0:
                 z = _operand(b[steps[s, 2] + wgt_at, k % b.shape[1]], ranges[1, 0], ranges[1, 1], wraps[1])
             if op == MAC:
-                z = sk.binary(_MUL, y, z, _LEAST, _MOST, 32, wraps[2])
+                z = sk.binary(_MUL, y, z, sk.LEAST32, sk.MOST32, sk.BITS32, wraps[2])
             covered = z[5]
             if not (steps[s, 5] or op == MOV):
-                old = acc[at, k]
-                other = (old.value, old.low, old.high, np.int64(old.form), old.norm, True)
-                z = sk.binary(_ADD if op == MAC else op, other, z, _LEAST, _MOST, 32, wraps[2])
+                other, of = sk.element(acc[at, k]), _ADD if op == MAC else op
+                z = sk.binary(of, other, z, sk.LEAST32, sk.MOST32, sk.BITS32, wraps[2])
             if not (covered and z[5]):
                 return s
             target = acc[at, k]

@@ -22,21 +22,31 @@ STEP = ("op", "a", "b", "least", "most", "bits", "wrap")
 """The columns of a step: operands are earlier steps, or a leaf, or a number; `wrap` is a key."""
 
 OPS = ("leaf", "number", "add", "sub", "mul", "shr", "min", "max", "and", "narrow", "widen")
-_LEAF, _NUMBER, _ADD, _SUB, _MUL, _SHR, _MIN, _MAX, _AND, _NARROW, _WIDEN = range(len(OPS))
+_LEAF, _NUMBER, _ADD, _SUB, _MUL, _SHR, _MIN, _MAX, _AND, _NARROW, _WIDEN = map(np.int64, range(len(OPS)))
 _BLOCK = 128  # elements
 
-_PLAIN, _POLYNOMIAL, _HALVES, _CLIPPED = (int(SymbolForm[n]) for n in ("PLAIN", "POLYNOMIAL", "HALVES", "CLIPPED"))
-_MINIMUM, _MAXIMUM = int(SymbolForm.MINIMUM), int(SymbolForm.MAXIMUM)
-_AT_LEAST, _AT_MOST = int(SymbolForm.AT_LEAST), int(SymbolForm.AT_MOST)
+_PLAIN, _POLYNOMIAL, _HALVES, _CLIPPED = (np.int64(SymbolForm[n]) for n in ("PLAIN", "POLYNOMIAL", "HALVES", "CLIPPED"))
+_MINIMUM, _MAXIMUM = np.int64(SymbolForm.MINIMUM), np.int64(SymbolForm.MAXIMUM)
+_AT_LEAST, _AT_MOST = np.int64(SymbolForm.AT_LEAST), np.int64(SymbolForm.AT_MOST)
 _LARGE, _FAR = float(LARGE), float(1 << 62)
 _OF_LARGE, _OF_EXTREME, _OF_MEMBER, _OF_CLIP, _OF_SHIFT, _OF_AND, _OF_MOVE = (
     np.uint64(started(key(*parts)))
     for parts in (("large",), ("extreme",), ("member",), ("clipped",), ("shr",), ("and",), ("shift",))
 )
 _ONE = np.float32(1)
+YES, NO = np.bool_(True), np.bool_(False)
+LEAST32, MOST32, BITS32 = np.int64(-(1 << 31)), np.int64((1 << 31) - 1), np.int64(32)
+LEAST64, MOST64, BITS64 = np.int64(-(1 << 63)), np.int64((1 << 63) - 1), np.int64(64)
+"""Types as operations take them. Numba compiles a helper again for each literal: these are none."""
 
 Array = Any
 Symbol = Any  # value, low, high, form, norm, whether it is covered
+
+
+@helper
+def element(one: Any) -> Symbol:  # noqa: ANN401  a record
+    """An element of an array of symbols."""
+    return one.value, one.low, one.high, np.int64(one.form), one.norm, YES
 
 
 @helper
@@ -44,8 +54,8 @@ def number(value: Int) -> Symbol:
     """A number as a symbol."""
     norm = np.float32(abs(np.float32(value)))
     if norm >= _LARGE:
-        return fk.reduced(fk.absorbed(_OF_LARGE, np.uint64(value))), value, value, _PLAIN, _ONE, True
-    return fk.from_integer(value), value, value, _PLAIN, norm, True
+        return fk.reduced(fk.absorbed(_OF_LARGE, np.uint64(value))), value, value, _PLAIN, _ONE, YES
+    return fk.from_integer(value), value, value, _PLAIN, norm, YES
 
 
 @helper
@@ -125,7 +135,7 @@ def _shifted(a: Symbol, b: Symbol, least: Int, most: Int, bits: Int, wrap: Int) 
     low, high = max(least, a[1] >> b[1]), min(most, a[2] >> b[1])
     if low == high:
         return number(low)
-    return fk.moved(_OF_MOVE, a[0], np.uint64(b[1])), low, high, _PLAIN, _ONE, True
+    return fk.moved(_OF_MOVE, a[0], np.uint64(b[1])), low, high, _PLAIN, _ONE, YES
 
 
 @helper
@@ -133,7 +143,7 @@ def _masked(a: Symbol, b: Symbol, least: Int, most: Int, wrap: Int) -> Symbol:
     """`a & b`."""
     a, b = settled(a, least, most, wrap), settled(b, least, most, wrap)
     value = fk.reduced(fk.absorbed(fk.absorbed(_OF_AND, min(a[0], b[0])), max(a[0], b[0])))
-    made = _with_bounds_of_mask(_with_bounds_of_mask((value, least, most, _PLAIN, _ONE, True), b), a)
+    made = _with_bounds_of_mask(_with_bounds_of_mask((value, least, most, _PLAIN, _ONE, YES), b), a)
     made = _rewritten_mask(_rewritten_mask(made, a, b), b, a)
     return made[0], made[1], made[2], made[3], made[4], a[5] and b[5]
 
@@ -143,7 +153,7 @@ def _with_bounds_of_mask(made: Symbol, y: Symbol) -> Symbol:
     if y[1] < 0:
         return made
     low, high = max(made[1], 0), min(made[2], y[2])
-    return number(low) if low == high else (made[0], low, high, made[3], made[4], True)
+    return number(low) if low == high else (made[0], low, high, made[3], made[4], YES)
 
 
 @helper
@@ -175,7 +185,7 @@ def _core(x: Symbol) -> Int:
 
 @helper
 def _of_core(core: Int, form: Int, low: Int, high: Int) -> Symbol:
-    return fk.add(core, _tag(form, low, high)), low, high, form, _ONE, True
+    return fk.add(core, _tag(form, low, high)), low, high, form, _ONE, YES
 
 
 @helper
@@ -191,7 +201,7 @@ def _share(x: Symbol, whole: bool) -> Int:
 
 
 @helper
-def _extreme(a: Symbol, b: Symbol, least: Int, most: Int, wrap: Int, minimum: bool) -> Symbol:
+def _extreme(a: Symbol, b: Symbol, least: Int, most: Int, wrap: Int, minimum: Any) -> Symbol:  # noqa: ANN401  of NumPy
     """The minimum or the maximum."""
     a, b = settled(a, least, most, wrap), settled(b, least, most, wrap)
     ok = a[5] and b[5]
@@ -265,13 +275,13 @@ def multiplied(a: Symbol, b: Symbol, least: Int, most: Int, bits: Int) -> Symbol
 @helper
 def smaller(a: Symbol, b: Symbol, least: Int, most: Int, wrap: Int) -> Symbol:
     """The minimum."""
-    return number(min(a[1], b[1])) if _known(a, b) else _extreme(a, b, least, most, wrap, True)
+    return number(min(a[1], b[1])) if _known(a, b) else _extreme(a, b, least, most, wrap, YES)
 
 
 @helper
 def larger(a: Symbol, b: Symbol, least: Int, most: Int, wrap: Int) -> Symbol:
     """The maximum."""
-    return number(max(a[1], b[1])) if _known(a, b) else _extreme(a, b, least, most, wrap, False)
+    return number(max(a[1], b[1])) if _known(a, b) else _extreme(a, b, least, most, wrap, NO)
 
 
 @helper
@@ -318,7 +328,7 @@ def _block(
     """A step on a block; a constant `op` is inlined."""
     every = True
     for k in range(size):
-        x = (values[a, k], lows[a, k], highs[a, k], forms[a, k], norms[a, k], True)
+        x = (values[a, k], lows[a, k], highs[a, k], forms[a, k], norms[a, k], YES)
         if op == _NUMBER:
             made = number(least)
         elif op == _NARROW:
@@ -326,7 +336,7 @@ def _block(
         elif op == _WIDEN:
             made = settled(x, least, most, wrap)
         else:
-            y = (values[b, k], lows[b, k], highs[b, k], forms[b, k], norms[b, k], True)
+            y = (values[b, k], lows[b, k], highs[b, k], forms[b, k], norms[b, k], YES)
             made = binary(op, x, y, least, most, bits, wrap)
         values[s, k], lows[s, k], highs[s, k], forms[s, k], norms[s, k] = made[:5]
         every = every and made[5]

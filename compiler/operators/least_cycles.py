@@ -22,7 +22,7 @@ from vdla.hardware.isa import instruction_bytes
 Ints = NDArray[np.int64]
 
 CAUSES = {"compute": "products", "reads": "bytes read", "writes": "bytes written"}
-_SCALE_BYTES = 8  # of an output channel: its bias and its multiplier
+SCALE_BYTES = 8  # of an output channel: its bias and its multiplier
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def least_cycles(layer: Workload, config: Config, raw: bool = False) -> LeastCyc
     kernel = int(rows.any(axis=0).sum()) * int(cols.any(axis=0).sum())
     weights = layer.out_channels * (1 if depthwise else layer.in_channels) * kernel * config.wgt_bits
     inputs = inputs_used(layer) * config.inp_bits
-    scales = 0 if raw else layer.out_channels * _SCALE_BYTES
+    scales = 0 if raw else layer.out_channels * SCALE_BYTES
     written = results * layer.out_height * layer.out_width * (config.acc_bits if raw else config.out_bits)
     return LeastCycles.of(
         config,
@@ -150,14 +150,22 @@ def _sizes(layer: Workload) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _places(layer: Workload, size: int, out_size: int) -> tuple[Ints, NDArray[np.bool_]]:
+    """As `window_places`."""
+    transposed = layer.operator == "conv2d_transpose"
+    return window_places(size, out_size, layer.kernel, layer.strides, layer.pads, transposed=transposed)
+
+
+def window_places(
+    size: int, out_size: int, kernel: int, stride: int, pad: int, dilation: int = 1, *, transposed: bool = False
+) -> tuple[Ints, NDArray[np.bool_]]:
     """The input row that each tap of each output row reads, and whether there is one,
     [out_size, kernel].
     """
-    out, taps = np.arange(out_size)[:, None], np.arange(layer.kernel)
-    if layer.operator == "conv2d_transpose":
-        scaled = out + layer.pads - taps
-        return scaled // layer.strides, (scaled % layer.strides == 0) & (scaled >= 0) & (scaled < size * layer.strides)
-    places = out * layer.strides + taps - layer.pads
+    out, taps = np.arange(out_size)[:, None], np.arange(kernel) * dilation
+    if transposed:
+        scaled = out + pad - taps
+        return scaled // stride, (scaled % stride == 0) & (scaled >= 0) & (scaled < size * stride)
+    places = out * stride + taps - pad
     return places, (places >= 0) & (places < size)
 
 

@@ -80,7 +80,8 @@ class PlacedOperator:
     An operator without a reason packs or unpacks tensors for the accelerator, or had no choice.
     `seconds` is the estimate by which its device was chosen; `cycles` are those of the simulator.
     `extensions` are the instructions of the machine's extensions that run it; `no_extension` says
-    why there is none, on a machine that has some: what it must do.
+    why there is none, on a machine that has some: what it must do. `least_cycles` are those that no
+    program of its products is below, `waits` is the counter with most cycles of waiting in it.
     """
 
     op: str
@@ -92,19 +93,26 @@ class PlacedOperator:
     cycles: int | None = None
     extensions: tuple[str, ...] = field(default_factory=tuple)
     no_extension: str = field(default_factory=str)
+    least_cycles: int = field(default_factory=int)
+    waits: str = field(default_factory=str)
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
     """The device of a step, its operators, and the bytes that it reads and writes.
 
-    `cycles` are those of the simulator, for a program.
+    `cycles` are those of the simulator, for a program, `least_cycles` those that no program of the
+    same operators is below, as `limited_by` sets them: compute, reads or writes. `waits` has the
+    cycles that the compute unit spends on what it waits for most.
     """
 
     device: str
     operators: tuple[PlacedOperator, ...]
     nbytes: int = 0
     cycles: int | None = None
+    least_cycles: int = field(default_factory=int)
+    limited_by: str = field(default_factory=str)
+    waits: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def macs(self) -> int:

@@ -20,6 +20,7 @@ from vdla.compiler.graph.accelerator import (
     modelled_cpu,
     seconds_of,
 )
+from vdla.compiler.graph.accelerator.least_work import least_cycles_of, least_steps
 from vdla.compiler.graph.grid import GRID
 from vdla.compiler.graph.groups import BODY, FUSED, body_of, without_groups
 from vdla.compiler.graph.operators.graph_function import GraphFunction
@@ -32,7 +33,7 @@ from vdla.compiler.memory_plan import ValueLife, plan_memory
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.executor.artifact import stored_array
-from vdla.runtime.executor.operator_cycles import operator_cycles
+from vdla.runtime.executor.operator_cycles import OperatorCycles, operator_cycles
 from vdla.runtime.executor.plan import (
     ARENA_ALIGNMENT,
     DEVICE_ALIGNMENT,
@@ -175,8 +176,9 @@ class PlanBuilder:
         lines = region.lines
         stats = None if self.parts.time is None else self.parts.time(program)
         spent = None if stats is None else operator_cycles(program, stats, lines)
-        cycles = [item.cycles for item in spent or ()]
-        total = None if stats is None else stats.total_cycles
+        placement = self._placement(node, "vdla", spent=spent or ())
+        if stats is not None:
+            placement = self._bounded(node, placement, stats)
         values = (*region.inputs.items(), *region.outputs.items())
         tensors = {tensor: self._input(value) for value, tensor in values}
         for tensor, array in region.constants.items():
@@ -188,7 +190,23 @@ class PlanBuilder:
             lines=lines,
             inputs=self._inputs(node),
             outputs=node.outputs,
-            placement=replace(self._placement(node, "vdla", cycles=cycles), cycles=total),
+            placement=placement,
+        )
+
+    def _bounded(self, node: Node, placement: Placement, stats: RunStats) -> Placement:
+        """The placement of a region with the cycles of its program, and what these could be."""
+        body, config = node.attributes[BODY], node.attributes[REGION].chain.program.config
+        pairs = zip(body.nodes, placement.operators, strict=True)
+        free = {item.outputs[0] for item, operator in pairs if operator.extensions}
+        least = least_cycles_of(body, config, free)
+        waits = {name: count for name, count in stats.counters["compute"].items() if name != "busy" and count}
+        most = max(waits, key=waits.__getitem__, default="")
+        return replace(
+            placement,
+            cycles=stats.total_cycles,
+            least_cycles=least.cycles,
+            limited_by=least.limited_by,
+            waits={most: waits[most]} if most else {},
         )
 
     def _control_step(self, node: Node) -> ControlStep:
@@ -240,18 +258,18 @@ class PlanBuilder:
         value = self.graph.constants.get(name)
         return name if value is None else self.parts.constant(f"{name}.constant", value)
 
-    def _placement(self, node: Node, device: str, reason: str = "", cycles: Sequence[int] = ()) -> Placement:
+    def _placement(self, node: Node, device: str, reason: str = "", spent: Sequence[OperatorCycles] = ()) -> Placement:
         """Where a node runs; `reason` is for nodes without a decision, or without a kernel.
 
-        `cycles` are those of each operator of a region, if its program was timed.
+        `spent` is what each operator of a region takes, if its program was timed.
         """
         group = node.attributes[BODY] if node.op in (FUSED, ACCELERATED, GRID) else None
         inner = (node,) if group is None else group.nodes
         operators = tuple(self._placed(group or self.graph, item, device, reason) for item in inner)
-        if cycles:
-            config = node.attributes[REGION].chain.program.config
-            pairs = zip(inner, operators, cycles, strict=True)
-            operators = tuple(self._timed(item, operator, count, config) for item, operator, count in pairs)
+        if spent:
+            config, graph = node.attributes[REGION].chain.program.config, group or self.graph
+            triples = zip(inner, operators, spent, strict=True)
+            operators = tuple(self._timed(graph, item, operator, took, config) for item, operator, took in triples)
         values = dict.fromkeys(name for name in (*node.inputs, *node.outputs) if name)
         return Placement(device=device, operators=operators, nbytes=sum(map(self._bytes, values)))
 
@@ -327,13 +345,17 @@ class PlanBuilder:
         regions = (node.attributes[REGION] for node in self.graph.nodes if node.op == ACCELERATED)
         return next((region.config for region in regions), None)
 
-    def _timed(self, node: Node, operator: PlacedOperator, cycles: int, config: Config) -> PlacedOperator:
+    def _timed(
+        self, graph: Graph, node: Node, operator: PlacedOperator, took: OperatorCycles, config: Config
+    ) -> PlacedOperator:
         """An operator with the cycles that it has in the program of its region."""
-        seconds, decision = seconds_of(cycles, config), self._decision(node)
+        least = 0 if operator.extensions else least_steps(graph, node, config)
+        operator = replace(operator, cycles=took.cycles, least_cycles=least, waits=took.main_stall or "")
+        seconds, decision = seconds_of(took.cycles, config), self._decision(node)
         if decision is None:
-            return replace(operator, cycles=cycles)
+            return operator
         reason = replace(decision, accelerator_seconds=seconds).reason
-        return replace(operator, reason=reason, seconds=seconds, cycles=cycles)
+        return replace(operator, reason=reason, seconds=seconds)
 
     def _bytes(self, name: str) -> int:
         kind = self.graph.types[name]

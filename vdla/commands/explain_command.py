@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the operators, the reasons, the totals."""
     from vdla.commands.placement_notes import reasons, totals
-    from vdla.commands.placement_tables import device_table, operator_table
+    from vdla.commands.placement_tables import device_table, least_tables, operator_table
     from vdla.runtime.studies.explanation import explain
 
     explanation = explain(arguments.model)
@@ -39,8 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
     for line in reasons(artifact):
         console.print(line, soft_wrap=True)
     console.print()
-    console.print(listing(device_table(artifact)))
-    console.print()
+    for shown in (device_table(artifact), *least_tables(artifact, column_width(18))):
+        console.print(listing(shown))
+        console.print()
     for line in totals(artifact):
         console.print(line, soft_wrap=True)
     return OK

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from vdla.commands.placement_tables import placed_rows, sentence, to_change
+from vdla.commands.placement_tables import least_sentences, placed_rows, sentence, to_change
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
@@ -25,6 +25,7 @@ def totals(artifact: Artifact) -> Iterator[str]:
     if artifact.config is not None and any(row.operator.seconds for row in placed_rows(artifact)):
         yield _origin_of_estimates(artifact.config, artifact.cpu.name)
     yield sentence(artifact)
+    yield from least_sentences(artifact)
     yield _memory(artifact)
     for plan in artifact.variants:
         yield f"Another plan takes {plan.input_shapes}."

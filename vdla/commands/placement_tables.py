@@ -51,8 +51,9 @@ def _rows(artifact: Artifact, step: str, placement: Placement) -> Iterator[Place
 
 
 def tables_of(explanation: Explanation) -> list[TextTable]:
-    """The operators, the devices."""
-    return [operator_table(explanation.artifact), device_table(explanation.artifact)]
+    """The operators, the devices, how near products are to their least cycles."""
+    artifact = explanation.artifact
+    return [operator_table(artifact), device_table(artifact), *least_tables(artifact)]
 
 
 def device_table(artifact: Artifact) -> TextTable:
@@ -99,6 +100,43 @@ def operator_table(artifact: Artifact, widths: tuple[int, int] | None = None) ->
         words = (kind, name) if widths is None else map(shortened, (kind, name), widths)
         listed.append((*words, row.device, macs, cycles, estimate, nbytes))
     return text_table("", ("operator", "name", "device", "MACs", "cycles", "ms", "bytes"), listed, texts=3)
+
+
+def least_tables(artifact: Artifact, width: int | None = None) -> list[TextTable]:
+    """The cycles of products in the programs of their regions, over those that no program is below,
+    and what the compute unit waits for most; no table where nothing was timed.
+    """
+    from vdla.commands.run_tables import COUNTER_LABELS
+
+    operators = [operator for step in artifact.plan.steps for operator in step.placement.operators]
+    listed = []
+    for op in operators:
+        if op.cycles and op.least_cycles:
+            name = op.name if width is None else shortened(op.name, width)
+            gap = f"{100 * (op.cycles / op.least_cycles - 1):.2f}"
+            listed.append((name, f"{op.cycles:,}", f"{op.least_cycles:,}", gap, COUNTER_LABELS.get(op.waits, "-")))
+    header = ("products", "cycles", "least", "above %", "waits for")
+    return [text_table("", header, listed)] if listed else []
+
+
+def least_sentences(artifact: Artifact) -> Iterator[str]:
+    """How near each program is to the cycles that none of its operators is below."""
+    from vdla.commands.run_tables import COUNTER_LABELS
+    from vdla.compiler.operators.least_cycles import CAUSES
+
+    for step in artifact.plan.steps:
+        placed = step.placement
+        if placed.cycles is None or not placed.least_cycles:
+            continue
+        above = placed.cycles - placed.least_cycles
+        text = (
+            f"{step.name}: no program has fewer than {placed.least_cycles:,} cycles, set by its "
+            f"{CAUSES.get(placed.limited_by, placed.limited_by)}; it has {placed.cycles:,}, "
+            f"{100 * above / placed.least_cycles:.2f} % above"
+        )
+        for counter, cycles in placed.waits.items():
+            text += f", of which the compute unit spends at most {cycles:,} on '{COUNTER_LABELS.get(counter, counter)}'"
+        yield f"{text}."
 
 
 def shortened(name: str, most: int = 28) -> str:
@@ -194,8 +232,15 @@ def document_of(explanation: Explanation) -> dict[str, Any]:
         "arena_bytes_without_reuse": plan.arena_bytes_without_reuse,
         "gpu_arena_bytes": plan.device_bytes,
         "origin": dict(artifact.origin),
+        "programs": [_program_document(step.name, step.placement) for step in plan.steps if step.placement.cycles],
         "operators": [_row_document(row) for row in rows],
     }
+
+
+def _program_document(name: str, placed: Placement) -> dict[str, Any]:
+    """The cycles of a program, those that none of its operators is below, and its longest wait."""
+    known = {"cycles": placed.cycles, "least_cycles": placed.least_cycles, "limited_by": placed.limited_by}
+    return {"name": name, **known, "waits": dict(placed.waits)}
 
 
 def _total(rows: list[PlacedRow]) -> dict[str, int]:
@@ -212,6 +257,8 @@ def _row_document(row: PlacedRow) -> dict[str, Any]:
         "change": row.operator.change,
         "macs": row.operator.macs,
         "cycles": row.operator.cycles,
+        "least_cycles": row.operator.least_cycles or None,
+        "waits_for": row.operator.waits or None,
         "estimated_seconds": row.operator.seconds,
         "step_bytes": row.nbytes,
     }

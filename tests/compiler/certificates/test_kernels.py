@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,15 @@ from hypothesis import strategies as st
 
 from vdla import Config, te
 from vdla.compiler import ir
-from vdla.compiler.certificates import elementwise, operations, requantise_kernels, symbols
+from vdla.compiler.certificates import (
+    elementwise,
+    jit,
+    operations,
+    product_kernels,
+    requantise_kernels,
+    sum_kernels,
+    symbols,
+)
 from vdla.compiler.certificates.elementwise import Elementwise, Leaf, loads, parts_of
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.pending import PendingProducts, combine_sums
@@ -331,3 +340,37 @@ def test_a_bias_that_is_unknown_is_the_low_half_of_a_lane() -> None:
     assert requantise_kernels.biases(lanes, made)
     same(made, operations.cast(lanes, "int64", "int32"))
     assert not requantise_kernels.biases(unknowns("lanes", (1,), "int64", 0), made)
+
+
+@pytest.mark.parametrize("columns", [1, 4, 5, 16, 40])
+@pytest.mark.parametrize(("terms", "most"), [(3, 1 << 20), (700, 1 << 20), (700, 100)])
+def test_products_with_numbers_in_lanes_are_those_of_integers(columns: int, terms: int, most: int) -> None:
+    rng = np.random.default_rng([columns, terms])
+    elements, factors = rng.integers(0, 1 << 61, (2, 35, terms)), rng.integers(-127, 128, (2, terms, columns))
+    digits = np.stack([elements & ((1 << 31) - 1), elements >> 31]).astype(np.float64)
+    values = np.ones((2, 35, columns), np.uint64)
+    product_kernels.multiply(digits, factors.astype(np.float64), most, values)
+    wanted = (elements.astype(object) @ factors.astype(object) + 1) % ((1 << 61) - 1)
+    assert (values.astype(object) == wanted).all()
+
+
+def test_bounds_of_products_are_those_of_the_ends_of_elements() -> None:
+    rng = np.random.default_rng(0)
+    ends, factors = np.sort(rng.integers(-9, 9, (2, 2, 3, 7)), axis=0), rng.integers(-9, 9, (2, 7, 5))
+    corners = [np.einsum("bmk,bkn->bmkn", end, factors) for end in ends]
+    least, most = np.zeros((2, 2, 3, 5))
+    product_kernels.bound(*ends.astype(np.float64), factors.astype(np.float64), least, most)
+    assert np.array_equal(least, np.minimum(*corners).sum(axis=2))
+    assert np.array_equal(most, np.maximum(*corners).sum(axis=2))
+
+
+# --- the cache ------------------------------------------------------------------------------------
+
+
+def test_the_cache_of_a_loop_depends_on_the_files_that_are_compiled_into_it() -> None:
+    room = Path(sum_kernels.__file__).resolve().parent
+    behind = {name: {file.stem for file in jit._files_behind(room / f"{name}.py")} for name in ("field", "sum_kernels")}
+    assert behind["field"] == {"field"}
+    kernels = {"field_kernels", "lane_products", "product_kernels", "symbol_kernels", "sum_kernels"}
+    assert behind["sum_kernels"] == kernels | {"field", "jit", "symbols"}
+    assert jit.digest_of(room / "field.py") != jit.digest_of(room / "symbols.py")

@@ -71,6 +71,20 @@ def test_factors_of_other_channels_are_a_difference() -> None:
             assert certify_pass("wrong", before, wrong).verdict is PassVerdict.DIFFERS
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mobilenet_v2", "mobilenet_v3"])
+def test_factors_are_certified_where_coefficients_of_many_layers_grow(name: str) -> None:
+    network, pairs = NETWORKS[name], []
+
+    def keep(changed: str, before: Graph, after: Graph) -> None:
+        if changed == "fold_batch_norm":
+            pairs.append((before, after))
+
+    compile_network(network.build(**network.small, seed=0), observe=keep)
+    ((before, after),) = pairs
+    assert certify_pass("fold_batch_norm", before, after).verdict is PassVerdict.CERTIFIED
+
+
 def test_constants_that_are_folded_are_numbers() -> None:
     constants = {"a": np.float32([[0.1, 0.2], [0.3, 0.4]]), "c": np.float32([[1.5, 2.5], [3.5, 4.5]])}
     square = dict.fromkeys(("x", "s", "e", "out"), (2, 2))
