@@ -89,7 +89,7 @@ def spend_program(program: Program) -> None:
     """
     if _rest.get() is None:
         return
-    counts = _iterations_of(program)
+    counts = iterations_of(program)
     if counts.max(initial=0) > MOST_ITERATIONS:
         rule = f"an instruction must have at most {MOST_ITERATIONS:,} iterations"
         raise CertificateError(f"certify: {rule}, got {int(counts.max()):,}")
@@ -98,7 +98,7 @@ def spend_program(program: Program) -> None:
     spend(int(counts.sum()) * entry, sum(prod(tensor.shape) for tensor in program.tensors))
 
 
-def _iterations_of(program: Program) -> npt.NDArray[np.float64]:
+def iterations_of(program: Program) -> npt.NDArray[np.float64]:
     """The entries that each instruction moves, or its iterations, as floats, which do not wrap."""
     field = dict(zip(COL, program.columns.T.astype(np.float64), strict=True))
     lines, line = (

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, with_fields
+from vdla.hardware.program.certificate import ProgramCertificate
 from vdla.hardware.program.placement import BEATS, first_beats
 from vdla.hardware.program.tensor import UOP, ProgramError, ProgramTensor
 from vdla.support.arrays import Array, Ints
@@ -53,7 +54,8 @@ class Program:
     """`words` uint8[n, bytes]; `tensor_of` and `source_of`, int32[n], index `tensors` and
     `source_lines`.
 
-    An index of -1 stands for no tensor or no line.
+    An index of -1 stands for no tensor or no line. `certificate` says what it was proven to
+    compute, if its file is to say so.
     """
 
     config: Config
@@ -63,6 +65,7 @@ class Program:
     tensor_of: NDArray[np.int32]
     source_lines: tuple[str, ...]
     source_of: NDArray[np.int32]
+    certificate: ProgramCertificate | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isprintable() or not self.name:
@@ -217,6 +220,8 @@ def _manifest(program: Program) -> bytes:
         "tensors": [_described(tensor) for tensor in program.tensors],
         "source_lines": list(program.source_lines),
     }
+    if program.certificate is not None:
+        manifest["certificate"] = program.certificate.to_json()
     return json.dumps(manifest, indent=1, sort_keys=True).encode()
 
 
@@ -233,6 +238,7 @@ def _build(manifest: dict[str, Any], payload: Payload) -> Program:
     source_of = np.frombuffer(payload.take("source_of", 4 * count), "<i4").astype(np.int32)
     tensors = tuple(_tensors(manifest["tensors"], payload))
     payload.finish()
+    claimed = manifest.get("certificate")
     return Program(
         config=config,
         name=manifest["name"],
@@ -241,6 +247,7 @@ def _build(manifest: dict[str, Any], payload: Payload) -> Program:
         tensor_of=tensor_of,
         source_lines=tuple(manifest["source_lines"]),
         source_of=source_of,
+        certificate=None if claimed is None else ProgramCertificate.from_json(claimed),
     )
 
 

@@ -12,6 +12,9 @@ import pytest
 from helpers.integer_layers import IntegerLayers
 
 from vdla.cli import main
+from vdla.hardware.isa import COL, Opcode, with_fields
+from vdla.hardware.program import Program
+from vdla.hardware.program.certificate import ProgramCertificate
 from vdla.runtime.executor.model import Model
 from vdla.runtime.network.compile_network import compile_network
 
@@ -20,7 +23,8 @@ SMALL = ["dense", "--shape", "rows=4", "in_features=8", "out_features=4", "--pre
 
 
 @pytest.fixture
-def compiled(tmp_path: Path, capsys: Capture) -> Path:
+def compiled(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("VDLA_CERTIFICATE", "1")
     path = tmp_path / "dense.vdla"
     assert main(["compile", *SMALL, "-o", str(path)]) == 0
     capsys.readouterr()
@@ -46,13 +50,67 @@ def test_a_program_of_another_expression_is_a_finding(compiled: Path, capsys: Ca
     assert document["certificate"]["difference"]["element"] == [0, 0, 0, 0]
 
 
-def test_a_program_file_is_verified_only(compiled: Path, capsys: Capture) -> None:
+def test_a_program_file_without_certificate_is_verified_only(compiled: Path, capsys: Capture) -> None:
+    replace(Program.load(compiled), certificate=None).save(compiled)
     assert main(["certify", str(compiled)]) == 0
     assert capsys.readouterr().out.splitlines()[1] == (
-        f"not certified: a program file has no expression (vdla certify OPERATOR --program {compiled})"
+        "not certified: this program file does not say what it must compute "
+        f"(vdla certify OPERATOR --program {compiled})"
     )
     assert main(["certify", str(compiled), "--json", "-"]) == 0
     assert json.loads(capsys.readouterr().out) == {"program": "dense", "verified": True, "certified": False}
+
+
+@pytest.mark.parametrize("command", ["verify", "certify"])
+def test_the_certificate_of_a_program_file_is_proven_again(command: str, compiled: Path, capsys: Capture) -> None:
+    assert main([command, str(compiled)]) == 0
+    said = capsys.readouterr().out.splitlines()[1].removeprefix(f"{compiled}: ")
+    shown = "certificate, proven again: the program computes dense rows=4 in_features=8 out_features=4, expression "
+    assert said.startswith(shown)
+    assert main(["certify", *SMALL, "--json", "-"]) == 0
+    assert said.removeprefix(shown) == json.loads(capsys.readouterr().out)["certificate"]["expression"]
+
+
+RULE = "of the certificate must be"
+
+
+@pytest.mark.parametrize(("changes", "rule"), [
+    ({"version": 2}, f"version {RULE} 1, got 2"),
+    ({"prime": "7"}, f"prime {RULE} 2^61 - 1, got '7'"),
+    ({"seed": -1}, f"seed {RULE} from 0 to 2^63 - 1, got -1"),
+    ({"lemmas": "0" * 64}, "got '0000000000000000'"),
+    ({"program": "0" * 64}, "got '0000000000000000'"),
+    ({"expression": "beef"}, "that of dense, got 'beef'"),
+    ({"operator": "sparse"}, f"operator {RULE} a template or a layer, got 'sparse'"),
+    ({"settings": ("rows=4", "in_features=8", "out_features=4", "activation=relu")}, "that of dense, got "),
+    ({"settings": ("rows=1073741824", "in_features=8", "out_features=1024")}, "products, got 8,796,093,022,208"),
+    ({"settings": ("rows=4", "in_features=8", "out_features=8")}, "program must have the tensors"),
+])  # fmt: skip
+def test_a_certificate_that_is_for_something_else_is_refused(
+    changes: dict[str, object], rule: str, compiled: Path, capsys: Capture
+) -> None:
+    program = Program.load(compiled)
+    assert program.certificate is not None
+    replace(program, certificate=replace(program.certificate, **changes)).save(compiled)
+    assert main(["verify", str(compiled)]) == 2
+    assert rule in capsys.readouterr().err
+
+
+def test_a_program_that_computes_something_else_is_refused(compiled: Path, capsys: Capture) -> None:
+    program = Program.load(compiled)
+    opcodes = program.columns[:, COL["opcode"]]
+    words = with_fields(program.config, program.words, {"clip_hi": np.where(opcodes == Opcode.GEMM, 5, 0)})
+    wrong = replace(program, words=words)
+    assert wrong.certificate is not None
+    replace(wrong, certificate=replace(wrong.certificate, program=wrong.digest)).save(compiled)
+    assert main(["verify", str(compiled)]) == 2
+    assert "certificate must be one that holds, got one that does not: certify dense: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("raw", [None, [], {"version": "1"}, {}])
+def test_a_damaged_certificate_is_no_certificate(raw: object) -> None:
+    with pytest.raises(TypeError, match="certificate"):
+        ProgramCertificate.from_json(raw)
 
 
 def test_a_function_of_a_file_and_a_definition(tmp_path: Path, capsys: Capture) -> None:

@@ -42,7 +42,8 @@ EXAMPLES = """\
   vdla certify my.py:attention --preset ultra96   a function of yours that
                                      returns the tensor of its result
   vdla certify C6 --program c6.vdla  a program file that must compute C6
-  vdla certify c6.vdla               verified only: files have no expression
+  vdla certify c6.vdla               what the file says that it computes, if it
+                                     was certified when it was compiled
   vdla certify net.vdla              every program of a compiled network, from
                                      vdla compile MODEL.onnx --expressions
 """
@@ -69,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Certify, or verify what has no expression; exit code 1 where either does not hold."""
+    """Certify, or verify what says no operator; exit code 1 where either does not hold."""
     from vdla.commands.program_file import read_program
     from vdla.compiler.certificates.certify import certify
     from vdla.simulator.verify import verify
@@ -100,7 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _verified(arguments: argparse.Namespace, kept: KeptCertificate | None) -> int:
-    """Verify a program file, which has no expression; certify a compiled network."""
+    """Verify a program file, and prove its certificate again; certify a compiled network."""
+    from vdla.commands.program_certificate import proven_again, said
     from vdla.commands.program_file import read_program
     from vdla.simulator.verify import verify
 
@@ -111,14 +113,19 @@ def _verified(arguments: argparse.Namespace, kept: KeptCertificate | None) -> in
     if is_compiled_network(Path(arguments.operator)):
         return _network(arguments, kept)
     if kept is not None:
-        rule = "--certificate must be left out for a program file, which has no expression"
+        rule = "--certificate must be left out for a program file, which has its own"
         raise CommandError(f"certify {arguments.operator}: {rule}, got {kept.path}")
-    verdict = verify(read_program(Path(arguments.operator)))
-    if not write_json(arguments.json, _document(verdict, None)):
+    program = read_program(Path(arguments.operator))
+    verdict = verify(program)
+    proven = verdict.ok and program.certificate is not None
+    certificate = proven_again(program, arguments.operator) if proven else None
+    if not write_json(arguments.json, _document(verdict, certificate)):
         print(verdict)
-        if verdict.ok:
+        if certificate is not None:
+            print(said(program, certificate))
+        elif verdict.ok:
             how = f"vdla certify OPERATOR --program {arguments.operator}"
-            print(f"not certified: a program file has no expression ({how})")
+            print(f"not certified: this program file does not say what it must compute ({how})")
     return OK if verdict.ok else FINDING
 
 

@@ -81,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     refuse("compile", arguments, FOR_MODELS, "for an operator")
     arguments.threads = arguments.threads or _THREADS
     from vdla.commands.named_operators import virtual_threads
+    from vdla.commands.program_certificate import with_certificate
     from vdla.simulator.verify import verify
 
     with best_known(arguments.tuned) as schedules:
@@ -96,6 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{refused}\nthis is a defect of the compiler; nothing was written", file=sys.stderr)
         return FINDING
     target = arguments.output or Path(f"{arguments.operator}.vdla")
+    if certificate is not None:
+        program = with_certificate(program, certificate, arguments.operator, arguments.shape or ())
     program.save(target)
     if arguments.schedule:
         write_text(arguments.schedule, f"{operator.function}\n")

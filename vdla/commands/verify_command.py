@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`vdla verify`: proves programs free of deadlocks, races, accesses out of bounds, bad encoding.
 
-The certificate of a compiled network is checked again too.
+The certificate of a compiled network, or of a program of one operator, is proven again too.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ def run(arguments: argparse.Namespace) -> int:
             accepted = accepted and all(verdict.ok for verdict in verdicts)
             if model is not None and accepted:
                 lines.append(f"{path}: {_certificate(path, model, show)}")
+            elif model is None and accepted and programs[0].certificate is not None:
+                from vdla.commands.program_certificate import proven_again, said
+
+                lines.append(f"{path}: {said(programs[0], proven_again(programs[0], str(path)))}")
     print("\n".join(lines))
     return OK if accepted else FINDING
 
