@@ -297,6 +297,18 @@ ROOMS: dict[str, str] = {
         "charts runtime.checks compiler.certificates runtime.network runtime.tune runtime.studies puzzles viewer "
         "debugger runtime.generate"
     ),
+    "commands.board": (
+        "support hardware compiler.templates simulator runtime.devices runtime.network runtime.remote boards "
+        "boards.vivado boards.virtual networks runtime.diagnosis charts commands"
+    ),
+    "commands.on_board": (
+        "support hardware hardware.program runtime.devices runtime.executor runtime.diagnosis commands"
+    ),
+    "notebook": (
+        "support hardware hardware.program compiler.ir compiler.schedule compiler.operators.vdla compiler.map "
+        "simulator.stats simulator.verify runtime.executor runtime.diagnosis charts runtime.studies commands"
+    ),
+    "verification.proofs": "support hardware.isa hardware hardware.generate hardware.fpga",
     "benchmarks": (
         "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.ir compiler.target "
         "compiler.interpret compiler.te compiler.codegen.vdla compiler.lowering compiler.schedule "
@@ -306,10 +318,10 @@ ROOMS: dict[str, str] = {
         "simulator.stats simulator.verify simulator.timing simulator simulator.energy runtime.devices "
         "runtime.native runtime.executor compiler.graph.accelerator boards networks verification.isolated_batches "
         "verification.zoo verification.adversary verification.tflite_models runtime.diagnosis "
-        "verification.programs verification.coverage verification.generated_tests verification.rtl_mutants "
+        "verification.coverage verification.programs verification.generated_tests verification.rtl_mutants "
         "benchmarks.harness compiler.certificates runtime.network runtime.tune verification.hostile "
         "verification.grids verification.fuzz verification.grid verification.lemmas playground viewer "
-        "runtime.generate commands"
+        "runtime.generate commands verification.proofs"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "
@@ -321,17 +333,6 @@ ROOMS: dict[str, str] = {
         "compiler.graph.passes simulator.timing runtime.devices runtime.network runtime.tune networks "
         "verification.programs verification.coverage verification.generated_tests benchmarks.harness "
         "runtime.studies benchmarks"
-    ),
-    "commands.board": (
-        "support hardware compiler.templates simulator runtime.devices runtime.network runtime.remote boards "
-        "boards.vivado boards.virtual networks runtime.diagnosis charts commands"
-    ),
-    "commands.on_board": (
-        "support hardware hardware.program runtime.devices runtime.executor runtime.diagnosis commands"
-    ),
-    "notebook": (
-        "support hardware hardware.program compiler.ir compiler.schedule compiler.operators.vdla compiler.map "
-        "simulator.stats simulator.verify runtime.executor runtime.diagnosis charts runtime.studies commands"
     ),
     "benchmarks.paper": (
         "support hardware compiler.te compiler.schedule compiler.operators compiler.tune compiler.tune.searches "

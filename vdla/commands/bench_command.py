@@ -51,6 +51,7 @@ _MUST_BE_ZERO = (
     "false_alarms",
     "mismatches",
     "survivors",
+    "refuted",
     "disagreements",
     "one_sided",
     "bitserial_error",

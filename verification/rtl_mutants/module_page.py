@@ -50,9 +50,9 @@ The module that a machine's extensions generate, `vdla_ext_datapaths`, is not in
 _PROVED = """\
 ## What is proved
 
-For every input that keeps the contract of the module, in every cycle, and for the parameters of
-every preset, but FIFOs for some depths and the load engine for the preset `tiny`, as
-`tests/hardware/formal` lists them. The same tests plant defects, which each proof must refute.
+For every input that keeps the contract of the module, in every cycle: FIFOs for some depths, the
+others for the parameters of every preset by `vdla bench proofs`, and for `tiny` by
+`tests/hardware/formal`, which also plants defects that each proof must refute.
 """
 _NOT_PROVED = """\
 The rules of the AXI port of the machine follow: reads are bursts of the cutter, which the arbiter

