@@ -5,7 +5,11 @@ Networks have random weights and are quantised on random images. Results are com
 with the NumPy definitions of the integer operators, and the kernels of others. Compile time is that
 of the quantised graph; times to simulate are CPU seconds of the accelerator's programs, functions
 and timing. Offloaded cycles are those of all convolutions but the first and of the residual
-additions; shares of the bound are over all convolutions, and over all products.
+additions; shares of the bound are over all convolutions, and over all products. `work_share` is the
+share of the accelerator in all multiply-accumulates and elements of other results.
+
+A transformer is measured a second time, on the machine with the plug-ins of PLUG_INS, which are
+compared with the integers that these define; `largest_program` has so many of its operators.
 """
 
 from __future__ import annotations
@@ -18,9 +22,11 @@ from statistics import median
 import numpy as np
 
 from vdla.benchmarks.harness import BenchmarkResult, Figures, Row, receipt, total
-from vdla.compiler.graph import Graph, Node
+from vdla.compiler.extensions import extend
+from vdla.compiler.graph import Graph, Node, TensorType
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion
 from vdla.compiler.graph.groups import BODY
+from vdla.compiler.graph.operators import Trait, has_trait
 from vdla.compiler.graph.operators.macs import macs_of
 from vdla.compiler.operators.workload_bound import MachineBound, bound
 from vdla.compiler.operators.workloads import Workload
@@ -39,6 +45,8 @@ from vdla.support.progress import Progress, silent, steps
 PRESET = "pynq_z1"
 MEASURED = ("resnet18", "mobilenet_v1", "mobilenet_v2", "vit_small")
 REPEATS = 5
+PLUG_INS = {"vit_small": ("softmax", "norm", "transpose", "lut")}
+"""The plug-ins with which networks are measured once more."""
 _OFFLOADED = ("vdla.QConv", "vdla.QAdd")
 
 
@@ -54,11 +62,15 @@ def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()
     rows: list[Row] = []
     programs: list[Program] = []
     for subject in steps(progress, networks):
-        measured, operators, used = measure(subject, config, seed)
-        figures |= {f"{subject.name}_{figure}": value for figure, value in measured.items()}
-        rows += [{"network": subject.name, **row} for row in operators]
-        programs += used
-    figures["all_exact"] = int(all(figures[f"{subject.name}_exact"] for subject in networks))
+        machines = {subject.name: config}
+        if subject.name in PLUG_INS:
+            machines[f"{subject.name}_plug_ins"] = extend(config, *PLUG_INS[subject.name])
+        for name, machine in machines.items():
+            measured, operators, used = measure(subject, machine, seed)
+            figures |= {f"{name}_{figure}": value for figure, value in measured.items()}
+            rows += [{"network": name, **row} for row in operators]
+            programs += used
+    figures["all_exact"] = int(all(value for figure, value in figures.items() if figure.endswith("_exact")))
     command = " ".join(["vdla bench network", *subjects, f"--seed {seed}"])
     return BenchmarkResult("network", figures, rows, receipt(config, programs, seed, command))
 
@@ -75,23 +87,41 @@ def measure(subject: Network, config: Config, seed: int) -> tuple[Figures, list[
     with compiled:
         result = compiled.run(data[0])
         simulate_seconds = median(_accelerator_seconds(compiled, data[0]) for _ in range(REPEATS))
-    integers = graphs["simplify_integers"]
+    integers = graphs["simplify_integers" if config.plain == config else "for_machine"]
     wanted = Evaluator(integers, prefer="definition").run(data[0])
     exact = all(np.array_equal(array, wanted[name]) for name, array in result.outputs.items())
     rows = operator_rows(graphs["fuse"], result, config)
-    plan = compiled.artifact.plan
+    plan, placed = compiled.artifact.plan, [node for node in graphs["fuse"].nodes if node.op == ACCELERATED]
     on_accelerator = total(rows, "macs")
     board_seconds = result.cycles / config.clock_mhz / 1e6
     figures = {
         "cycles": result.cycles,
         "exact": int(exact),
         "offloaded_share": round(on_accelerator / sum(macs_of(integers, node) for node in integers.nodes), 4),
+        "work_share": round(_work_of(placed) / sum(_work(integers, node) for node in integers.nodes), 4),
+        "largest_program": max((len(node.attributes[REGION].calls) for node in placed), default=0),
         "compile_seconds": round(compile_seconds, 2),
         "simulate_seconds": round(simulate_seconds, 4),
         "real_time_ratio": round(simulate_seconds / board_seconds, 2) if result.cycles else 0.0,
         "peak_share": round(plan.arena_bytes / plan.arena_bytes_without_reuse, 4),
     }
     return figures | _of_products(rows), rows, list(compiled.artifact.programs)
+
+
+def _work_of(placed: Sequence[Node]) -> int:
+    """The work of the operators of regions."""
+    bodies = [(node.attributes[BODY], node.attributes[REGION]) for node in placed]
+    return sum(_work(body, node) for body, region in bodies for node, *_ in region.calls)
+
+
+def _work(graph: Graph, node: Node) -> int:
+    """The multiply-accumulates of a product, else the elements of results that are computed."""
+    if macs := macs_of(graph, node):
+        return macs
+    if has_trait(node.op, Trait.MOVEMENT | Trait.CONVERSION) or node.op == "vdla.QFactor":
+        return 0
+    kinds = [graph.types.get(name) for name in node.outputs if name]
+    return sum(prod(kind.extents) for kind in kinds if isinstance(kind, TensorType) and kind.static)
 
 
 def operator_rows(graph: Graph, result: NetworkResult, config: Config) -> list[Row]:

@@ -33,7 +33,7 @@ def test_the_figures_of_a_small_network(monkeypatch):
 
 
 def test_the_products_of_a_transformer_are_offloaded(monkeypatch):
-    """Its softmax and normalisations are kernels of the CPU, in float."""
+    """Its softmax and normalisations are kernels of the CPU, in float, without plug-ins."""
     measure_small(monkeypatch, "vit_small", image=64, width=128, depth=1)
     result = network.run(subjects=["vit_small"])
     assert result.figures["all_exact"] == 1
@@ -42,6 +42,14 @@ def test_the_products_of_a_transformer_are_offloaded(monkeypatch):
     assert {row["op"] for row in products} == {"vdla.QConv", "vdla.QDense", "vdla.QMatMul"}
     assert all(row["bound_cycles"] > 0 for row in products)
     assert result.receipt["command"] == "vdla bench network vit_small --seed 0"
+
+
+def test_a_transformer_is_measured_with_plug_ins_too(monkeypatch):
+    measure_small(monkeypatch, "vit_small", image=64, width=128, depth=1)
+    figures = network.run(subjects=["vit_small"]).figures
+    assert figures["vit_small_plug_ins_exact"] == 1
+    assert figures["vit_small_plug_ins_largest_program"] > 12 > figures["vit_small_largest_program"]
+    assert figures["vit_small_work_share"] < figures["vit_small_plug_ins_work_share"] <= 1
 
 
 def test_an_unknown_network_is_refused():
