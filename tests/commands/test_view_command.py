@@ -111,3 +111,19 @@ def test_a_comparison_writes_the_runs_of_both_devices(folder: Path, capsys: pyte
     program = small_gemm(TINY)[0]
     assert [head["title"] for head in heads(folder / "both.html")] == [f"{program.name} on sim"] * 2
     assert starts(folder / "both.html", 1) == time_program(program).starts.tolist()
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [("sync load wait=compute", True), ("load inp dram=x+99 x_size=4", False)],
+    ids=["hangs", "bounds"],
+)
+def test_a_program_that_hangs_is_left_to_the_debugger(
+    folder: Path, capsys: pytest.CaptureFixture[str], line: str, hint: bool
+) -> None:
+    head = '.program "p"\n.config preset=tiny\n.tensor x role=input dtype=int8 shape=8x4\n'
+    (folder / "p.s").write_text(head + line + "\n", encoding="utf-8")
+    assert main(["view", "p.s"]) == BAD_INPUT
+    message = capsys.readouterr().err
+    assert message.startswith("vdla: view: a program must pass vdla verify, got program p: refused, 1 finding")
+    assert message.endswith("; vdla debug shows how far it runs\n") == hint

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from vdla.hardware.program import Program
     from vdla.simulator.stats import RunStats
+    from vdla.simulator.verify import VerifyError
     from vdla.viewer.recording import Recording
 
     _Program = tuple[Program, tuple[tuple[str, int], ...]]
@@ -140,7 +141,15 @@ def _statistics(program: Program, arguments: argparse.Namespace) -> RunStats:
         try:
             require_verified(program)
         except VerifyError as error:
-            raise CommandError(f"view: a program must pass vdla verify, got {error}") from None
+            raise CommandError(f"view: a program must pass vdla verify, got {error}{_hint(error)}") from None
         return time_program(program, config)
     with open_device(arguments.device, config, **device_options("view", arguments)) as device:
         return run_on(program, with_random(program, {}, arguments.seed), device).statistics
+
+
+def _hint(error: VerifyError) -> str:
+    """What shows a program that only hangs or races."""
+    from vdla.debugger.debug import OF_ORDER
+
+    of_order = all(finding.kind in OF_ORDER for finding in error.verdict.findings)
+    return "; vdla debug shows how far it runs" if of_order else ""

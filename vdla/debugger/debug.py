@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vdla.runtime.executor.artifact import Artifact
     from vdla.runtime.executor.model import Model
 
-_OF_ORDER = (Kind.DEADLOCK, Kind.RACE, Kind.UNBALANCED)
+OF_ORDER = (Kind.DEADLOCK, Kind.RACE, Kind.UNBALANCED)
 """Findings of programs that can be debugged nevertheless: this is how to find out."""
 
 
@@ -48,6 +48,6 @@ def debug(
     require_program("debug", run, config)
     assert isinstance(run, Program), "else it was refused"
     verdict = verify(run)
-    if any(finding.kind not in _OF_ORDER for finding in verdict.findings):
+    if any(finding.kind not in OF_ORDER for finding in verdict.findings):
         raise VerifyError(verdict)
     return Debugger(run.name, [ProgramRun.alone(run, inputs)], config)
