@@ -325,7 +325,7 @@ def test_errors_name_the_line_of_the_file(tmp_path, old, new, line, message):
 def test_sources_that_do_not_exist_are_refused(source):
     with pytest.raises(ExtensionError) as error:
         vdla.extend(TINY, source)
-    rule = f"source must be a file that ends in .py or one of argmax, lut, norm, softmax, transpose, got {source}"
+    rule = f"source must be a file that ends in .py or one of {', '.join(load.shipped())}, got {source}"
     assert str(error.value) == f"extension: {f'{source}: no such file' if source.endswith('.py') else rule}"
 
 
