@@ -86,13 +86,20 @@ class PlugInChoice:
             return str(error)
 
     def accepts(self, definition: Definition) -> bool:
-        """Whether an author has a program of an operator that is no layer without one."""
+        """Whether an author has a program of an operator that is no layer without one.
+
+        Programs that fail at an operator that they may not know are none of it.
+        """
         key = definition.name, *sorted(definition.options.items())
         if key not in self._accepted:
-            authors = [extension for extension in self._declared if extension.program is not None]
-            written = written_programs(authors, definition, self.config)
-            self._accepted[key] = any(item.programs for item in written)
+            self._accepted[key] = any(self._has_program(extension, definition) for extension in self._declared)
         return self._accepted[key]
+
+    def _has_program(self, extension: Extension, definition: Definition) -> bool:
+        try:
+            return any(item.programs for item in written_programs([extension], definition, self.config))
+        except ExtensionError:
+            return False
 
     # --- offers
 

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 import vdla
+from vdla import definitions, te
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION
 from vdla.hardware.config import Config
 from vdla.networks.vision_transformer import vit_small
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluator import Evaluator
+from vdla.runtime.network.plug_in_choice import PlugInChoice
 from vdla.runtime.network.quantise import quantise
 
 PLAIN = Config.preset("pynq_z1")
@@ -74,3 +76,22 @@ def test_a_machine_without_them_has_floats(quantised):
     ops = Counter(node.op for node in seen["for_machine"].nodes)
     assert (ops["Softmax"], ops["LayerNormalization"]) == (1, 3)
     assert not any(op.startswith("vdla.QRow") for op in ops)
+
+
+def failing(config):
+    """An instruction whose author expects windows of every layer."""
+    x = te.placeholder((config.batch, config.block_out), config.inp_dtype, "x")
+    return vdla.Extension(
+        name="failing",
+        doc="Copies elements.",
+        output=te.compute(x.shape, lambda b, o: te.cast("int32", x[b, o]), "acc"),
+        scopes={"x": "inp", "acc": "acc"},
+        program=lambda layer, config: layer.options["kernel"],
+    )
+
+
+@pytest.mark.parametrize(("source", "accepted"), [("softmax", True), ("norm", False), (failing, False)])
+def test_only_plug_ins_with_a_program_are_asked_for_it(source, accepted):
+    made = definitions.row_softmax(matrices=1, rows=4, keys=16, factor=1)
+    choice = PlugInChoice(vdla.extend(PLAIN, source), None, None)
+    assert choice.accepts(made) is accepted
