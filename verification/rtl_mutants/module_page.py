@@ -38,6 +38,12 @@ says: equality with the simulator on random programs, and on programs that drive
 every format to both ends of its range, on every machine. A module without a bench has constants
 only.
 
+```
+vdla bench proofs        # proves what is below
+vdla bench rtl_mutants   # plants defects, and says what finds each
+vdla bench equality      # compares the whole machine with the simulator
+```
+
 - **bench**: tests of the module alone against a plain model, in `tests/hardware/rtl`
 - **properties**: assertions in its file, which hold in every simulation, from reset on
 - **cover**: situations that its bench must reach
