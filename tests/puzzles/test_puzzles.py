@@ -5,6 +5,7 @@ is in `helpers/puzzle_tries.py`. `pytest --update-golden` rewrites the reasons.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from helpers.puzzle_tries import WrongTry, solution, wrong_file, wrong_tries
 
 import vdla
-from vdla.puzzles import NAMES, PuzzleGrade
+from vdla.puzzles import NAMES, PuzzleGrade, attempt
 
 
 def marks(name: str, reason: str = "datapath of") -> list[pytest.MarkDecorator]:
@@ -149,3 +150,14 @@ def test_fewer_cycles_than_known_are_said() -> None:
     assert str(grade).startswith("first-load: solved in 184 cycles (limit 190, fewer than the best known 186); ")
     slower = replace(puzzle, best=180).check(solution("first-load"))
     assert str(slower).startswith("first-load: solved in 184 cycles (limit 190, best known 180); ")
+
+
+def test_code_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempt, "SECONDS", 0.1)
+    grade = vdla.puzzle("tiling").check("while True: pass\n")
+    assert grade.reason == "try.py: line 1: the code must end within 0.1 s"
+
+
+def test_the_time_of_code_has_no_limit_off_the_main_thread() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(vdla.puzzle("tiling").check, solution("tiling")).result().solved
