@@ -147,19 +147,19 @@ class SymbolicMemory(InterpreterMemory):
 
     def store(self, name: str, places: list[Array], value: Symbols, at: Points) -> None:
         """Writes `value` at every active point."""
-        array = self.arrays[name]
-        flat = self._place(name, places)
-        whole = at.mask.all() and flat.size == array.size and np.broadcast_shapes(flat.shape, value.shape) == flat.shape
+        array, shape = self.arrays[name], np.broadcast_shapes(*(place.shape for place in places))
+        whole = at.mask.all() and prod(shape) == array.size and np.broadcast_shapes(shape, value.shape) == shape
         if not whole or not array.flags.c_contiguous:
             super().store(name, places, value, at)
             return
-        self._check_inside("store", name, tuple(places), EVERYWHERE, at.where)
-        target, shape = array.view(OPAQUE).reshape(-1), flat.shape
-        flat, values = flat.reshape(-1), np.broadcast_to(value.view(OPAQUE), shape).reshape(-1)
-        if (flat == np.arange(len(flat))).all():
+        target, values = array.view(OPAQUE).reshape(-1), np.broadcast_to(value.view(OPAQUE), shape).reshape(-1)
+        if _in_order(places, array.shape):
             target[...] = values
-        else:
-            target[flat] = values
+            self.written[name][...] = True
+            return
+        self._check_inside("store", name, tuple(places), EVERYWHERE, at.where)
+        flat = self._place(name, places).reshape(-1)
+        target[flat] = values
         self.written[name].reshape(-1)[flat] = True
 
     def _place(self, name: str, places: Sequence[Array]) -> Array:
@@ -367,6 +367,14 @@ def _number(value: Symbols, where: str) -> Any:  # noqa: ANN401  an array of int
     if not known(value).all():
         raise CertificateError(f"certify: block {where}: an index must not depend on inputs, got one that does")
     return value["low"]
+
+
+def _in_order(places: Sequence[Array], extents: Sequence[int]) -> bool:
+    """Whether indices go through an array of these extents as its elements lie."""
+    axes = [axis - place.ndim for place in places for axis, count in enumerate(place.shape) if count > 1]
+    if axes != sorted({*axes}):
+        return False
+    return all(np.array_equal(place.ravel(), np.arange(extent)) for place, extent in zip(places, extents, strict=True))
 
 
 def evaluate(fn: ir.Function, arrays: Mapping[str, Symbols], sums: SumBounds | None = None) -> dict[str, Symbols]:

@@ -100,7 +100,7 @@ def spend_program(program: Program) -> None:
 
 def iterations_of(program: Program) -> npt.NDArray[np.float64]:
     """The entries that each instruction moves, or its iterations, as floats, which do not wrap."""
-    field = dict(zip(COL, program.columns.T.astype(np.float64), strict=True))
+    field = dict(zip(COL, program.columns.T.astype(np.float64), strict=False))  # others are of extensions
     lines, line = (
         field[f"{axis}_before"] + field[f"{axis}_size"] + field[f"{axis}_after"] for axis in ("y", "x")
     )  # fmt: skip

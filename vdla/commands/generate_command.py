@@ -28,7 +28,7 @@ EXAMPLES = """\
   vdla generate docstrings --prompt "Return the"   the trained one, on the CPU
   vdla generate docstrings --prompt "Return the" --target pynq_z1
                                              in int8, on the simulator
-  vdla generate docstrings --prompt "Return the" --target pynq_z1_lm --weights int4
+  vdla generate docstrings --prompt "Return" --target pynq_z1_lm --weights int4
   vdla generate docstrings --prompt "Return" --temperature 0.8 --seed 3
   vdla generate model.onnx --tokens tokenizer.json --prompt "Once upon a time"
   vdla generate model.onnx --tokens tokenizer.json --prompt "Once" \\

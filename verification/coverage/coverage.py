@@ -56,6 +56,11 @@ class Coverage:
         ):
             self.counts += counted
 
+    def add_extremes(self, program: Program, places: Mapping[str, int] | None = None) -> None:
+        """Counts the ends of fields of a program that was given, at `places` or at the defaults."""
+        linked = columns(program.config, program.link(place(program)[0] if places is None else places))
+        self.counts += extremes.count(program, linked, compared_data(program))
+
     def merge(self, other: Coverage) -> None:
         """Adds the counts of another."""
         self.counts += other.counts
