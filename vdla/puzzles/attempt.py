@@ -15,15 +15,13 @@ from typing import Any, TypeVar, cast
 from vdla.hardware.asm import AsmError, assemble
 from vdla.hardware.program import Program
 from vdla.hardware.program.tensor import ProgramTensor
-from vdla.puzzles.time_limit import TimeLimitError, time_limit
+from vdla.puzzles.time_limit import time_limit
 from vdla.support.errors import Error
 
 Tried = Program | Path | str | Callable[..., Any]
 T = TypeVar("T")
 SECONDS = 60.0
 """The time that the code of a try may take."""
-_SENTENCES = (Error, TimeLimitError)
-"""What needs no name of its kind."""
 
 
 class AttemptError(Error, ValueError):
@@ -125,7 +123,7 @@ def run(attempt: Attempt, work: Callable[[], T]) -> T:
         files = (attempt.file, _file_of(attempt.content))
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
         where = f"line {lines[-1]}" if lines else "the call of its function"
-        what = str(error) if isinstance(error, _SENTENCES) else f"{type(error).__name__}: {error}".rstrip(": ")
+        what = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}".rstrip(": ")
         if what.startswith(f"{attempt.file}:") or (isinstance(error, Error) and not lines):
             raise AttemptError(what) from error  # it names the line itself, or is not of the try's own lines
     raise AttemptError(f"{attempt.file}: {where}: {what}")

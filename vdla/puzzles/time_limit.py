@@ -8,8 +8,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from vdla.support.errors import Error
 
-class TimeLimitError(Exception):
+
+class TimeLimitError(Error, RuntimeError):
     """Code that has not ended in time, raised where it was."""
 
 
