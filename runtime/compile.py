@@ -205,7 +205,7 @@ def _is_model(what: object) -> bool:
     if isinstance(what, str | Path | bytes):
         return True
     loaded = {module: sys.modules[module] for module in _NETWORKS if module in sys.modules}
-    return isinstance(what, tuple(getattr(module, _NETWORKS[name]) for name, module in loaded.items()))
+    return isinstance(what, tuple(getattr(module, _NETWORKS[name], ()) for name, module in loaded.items()))
 
 
 def _chosen(choices: Mapping[str, Any], foreign: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -140,7 +140,7 @@ class NodeLayer:
             return False
 
 
-_MOVED = ("Flatten", "Pad", "Reshape", "Transpose")
+_MOVED = ("Flatten", "Pad", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 """Operators through which elements of a table come to a layer."""
 
 
@@ -149,7 +149,8 @@ def _values_of(at: MachineNode, name: str) -> Array:
     maker, padding = at.graph.producers.get(name), list[Array | None]()
     while maker is not None and maker.op in _MOVED:
         if maker.op == "Pad" and maker.attribute("mode") == "constant":
-            padding.append(at.graph.constant(maker.inputs[2]) if len(maker.inputs) > 2 else np.zeros(1))
+            given = maker.inputs[2] if len(maker.inputs) > 2 else ""
+            padding.append(at.graph.constant(given) if given else np.zeros(1))
         maker = at.graph.producers.get(maker.inputs[0])
     known = [value.ravel() for value in padding if value is not None]
     if maker is not None and maker.op == "vdla.QTable" and len(known) == len(padding):
