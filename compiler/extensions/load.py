@@ -327,8 +327,9 @@ def _declaration(source: str) -> Declaration:
         return _declaration(str(_SHIPPED / f"{source}.py"))
     path = Path(source)
     if path.suffix != ".py":
-        names = ", ".join(sorted([*shipped(), *(entry.name for entry in entry_points(group=ENTRY_POINTS))]))
-        raise ExtensionError(f"extension: source must be a file that ends in .py or one of {names}, got {source}")
+        names = sorted([*shipped(), *(entry.name for entry in entry_points(group=ENTRY_POINTS))])
+        rule = f"source must be a file that ends in .py or one of {', '.join(names)}"
+        raise ExtensionError(f"extension: {rule}, got {source}{did_you_mean(source, names)}")
     if not path.is_file():
         raise ExtensionError(f"extension: {unreadable(path, FileNotFoundError())}")
     module = _guarded(_module, path)

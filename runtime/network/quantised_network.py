@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vdla.runtime.network.quantisation_report import QuantisationReport
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class QuantisedNetwork:
     """`graph` has QuantizeLinear and DequantizeLinear around its layers.
 
@@ -30,6 +30,10 @@ class QuantisedNetwork:
     parameters: QuantisedParameters
     samples: tuple[Batch, ...]
     method: str
+
+    def __repr__(self) -> str:
+        count = len(self.plan.layers)
+        return f"<QuantisedNetwork {self.graph.name}: {count} layer{'s' * (count != 1)} by {self.method}>"
 
     @property
     def layers(self) -> tuple[str, ...]:

@@ -321,6 +321,12 @@ def test_errors_name_the_line_of_the_file(tmp_path, old, new, line, message):
     assert str(error.value).startswith(f"{path}:{line}: {message}")
 
 
+def test_a_name_that_is_nearly_one_of_a_plug_in_is_answered_with_that():
+    with pytest.raises(ExtensionError) as error:
+        vdla.extend(TINY, "transpos")
+    assert str(error.value).endswith(f"or one of {', '.join(load.shipped())}, got transpos (did you mean transpose?)")
+
+
 @pytest.mark.parametrize("source", ["nothing.py", "nothing"])
 def test_sources_that_do_not_exist_are_refused(source):
     with pytest.raises(ExtensionError) as error:

@@ -76,6 +76,10 @@ def test_a_quantised_network_compiles_as_the_saved_one(network, tmp_path, target
     assert all(model.artifact.programs == models[0].artifact.programs for model in models)
 
 
+def test_a_quantised_network_is_shown_in_a_line(network):
+    assert repr(network) == f"<QuantisedNetwork digits: {len(network.layers)} layers by {network.method}>"
+
+
 def test_layers_of_a_quantised_network(network, tmp_path):
     network.save(tmp_path / "digits.onnx")
     names = [[layer.name for layer in layers_of(what)] for what in (network, tmp_path / "digits.onnx")]
