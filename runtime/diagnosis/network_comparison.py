@@ -7,7 +7,7 @@ right is right for all that follow.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -88,20 +88,37 @@ class NetworkComparison:
     runs: tuple[tuple[StepRun, ...], ...] = ()
 
     @property
-    def equal(self) -> bool:
-        """Whether all steps gave the same values."""
+    def same_results(self) -> bool:
+        """Whether all steps gave the same values; cycles may differ."""
         return self.difference is None
+
+    @property
+    def equal(self) -> bool:
+        """Whether all steps gave the same values in the same cycles."""
+        return self.same_results and self.cycles[0] == self.cycles[1] and not self.late_steps
+
+    @property
+    def late_steps(self) -> tuple[tuple[StepRun, StepRun], ...]:
+        """The runs of each step that took other numbers of cycles, by device."""
+        return tuple(pair for pair in zip(*self.runs, strict=True) if _cycles(pair[0]) != _cycles(pair[1]))
 
     _repr_html_ = shown_by("verdicts", "network_comparison_html")
 
     def __str__(self) -> str:
         """A line per finding; for equal runs, how much was compared."""
-        difference = self.difference
-        if difference is None:
-            one, other = self.cycles
-            cycles = f"{one} cycles" if one == other else f"{one} and {other} cycles"
-            return f"equal: {self.steps} step{'' if self.steps == 1 else 's'}, {cycles}"
-        return "\n".join(_lines(difference, self.devices))
+        if self.difference is not None:
+            return "\n".join(_lines(self.difference, self.devices))
+        steps = f"{self.steps} step{'' if self.steps == 1 else 's'}"
+        if self.equal:
+            return f"equal: {steps}, {self.cycles[0]} cycles"
+        return "\n".join([f"equal results: {steps}; cycles: {self._both(self.cycles)}", *self._late_lines()])
+
+    def _late_lines(self) -> Iterator[str]:
+        for one, other in self.late_steps:
+            yield f"cycles of {one.step.name}: {self._both((_cycles(one), _cycles(other)))}"
+
+    def _both(self, values: tuple[object, object]) -> str:
+        return ", ".join(f"{device} {value}" for device, value in zip(self.devices, values, strict=True))
 
 
 def _lines(difference: StepDifference, devices: tuple[str, str]) -> list[str]:

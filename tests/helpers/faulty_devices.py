@@ -104,6 +104,16 @@ class Transient(FaultyDevice):
         return stats
 
 
+class Late(SimDevice):
+    """A simulator whose programs all take a cycle longer."""
+
+    name = "late"
+
+    def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
+        stats = super()._run(program, addresses)
+        return replace(stats, total_cycles=stats.total_cycles + 1)
+
+
 class Elsewhere:
     """A device that shows nothing but the protocol, as a board does: neither memory nor times."""
 

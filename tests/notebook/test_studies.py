@@ -102,4 +102,4 @@ def test_an_exploration_of_many_machines_has_no_picture() -> None:
 def test_a_network_on_two_devices() -> None:
     text = text_of(NetworkComparison(name="net", devices=("sim", "rtl"), steps=3, cycles=(10, 11), difference=None))
     assert "net on sim and rtl" in text
-    assert "equal: 3 steps, 10 and 11 cycles" in text
+    assert "equal results: 3 steps; cycles: sim 10, rtl 11" in text

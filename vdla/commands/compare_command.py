@@ -112,8 +112,7 @@ def _run_program(arguments: argparse.Namespace) -> int:
         print(_page(comparison, arguments.view))
     if arguments.waves is not None:
         print(_waves(comparison, arrays, arguments))
-    equal = comparison.same_results if arguments.results_only else comparison.equal
-    return OK if equal else FINDING
+    return OK if _agree(comparison, arguments) else FINDING
 
 
 def _run_network(arguments: argparse.Namespace) -> int:
@@ -130,13 +129,17 @@ def _run_network(arguments: argparse.Namespace) -> int:
         for number, arrays in enumerate(inputs.runs):
             show(f"input {number + 1}", number, len(inputs))
             comparison = compare_network(artifact, arrays, (one, other))
-            if not comparison.equal or (_shows_runs(arguments) and comparison.region is not None):
+            if not _agree(comparison, arguments) or (_shows_runs(arguments) and comparison.region is not None):
                 break
     print(comparison)
     if _shows_runs(arguments):
         for line in _shown(artifact, comparison, arguments):
             print(line)
-    return OK if comparison.equal else FINDING
+    return OK if _agree(comparison, arguments) else FINDING
+
+
+def _agree(comparison: Comparison | NetworkComparison, arguments: argparse.Namespace) -> bool:
+    return comparison.same_results if arguments.results_only else comparison.equal
 
 
 def _check_waves(arguments: argparse.Namespace) -> None:

@@ -10,7 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.faulty_devices import FLIPPED, DamagedWeights, Elsewhere, FaultyDevice, FlippingStore, Transient, WrongGemm
+from helpers.faulty_devices import (
+    FLIPPED,
+    DamagedWeights,
+    Elsewhere,
+    FaultyDevice,
+    FlippingStore,
+    Late,
+    Transient,
+    WrongGemm,
+)
 from helpers.quantiser import to_qdq
 
 from vdla.cli import main
@@ -175,6 +184,19 @@ def test_the_command_compares_networks(
     assert main(["compare", "sim", "wrong", str(model), "--input", str(model.with_name("x.npy"))]) == 1
     text = capsys.readouterr().out
     assert "\nlayer: vdla.QConv conv1\ninstruction 6: gemm init=1 " in text
+
+
+def test_cycles_that_differ_are_a_difference_unless_results_alone_count(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "DEVICES", {"sim": SimDevice, "late": Late, "wrong": WrongGemm})
+    text = "equal results: 6 steps; cycles: sim 7858, late 7859\ncycles of region 1: sim 7858, late 7859\n"
+    assert main(["compare", "sim", "late", str(model)]) == 1
+    assert capsys.readouterr().out == text
+    assert main(["compare", "sim", "late", str(model), "--results-only"]) == 0
+    assert capsys.readouterr().out == text
+    inputs = ["--input", str(model.with_name("x.npy"))]
+    assert main(["compare", "sim", "wrong", str(model), *inputs, "--results-only"]) == 1
 
 
 def test_a_network_without_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
