@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from vdla.compiler import ir
+from vdla.compiler import ir, te
 from vdla.compiler.certificates.compute_steps import ComputeSteps
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.operations import binary
@@ -21,18 +23,21 @@ from vdla.compiler.certificates.symbols import CertificateError, Symbols, gather
 from vdla.compiler.extensions.behaviour import reducer_of
 from vdla.compiler.extensions.extension import Extension
 from vdla.compiler.extensions.load import extension_of, unit_with_stage
+from vdla.compiler.te import Stage
+from vdla.compiler.te.expr import axis_name
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import EXTENSION_COLUMN, OldSum, PlugIn, PlugInState, Port, StatePort, isa_of
 
 _Row = Mapping[str, int]
+_Array = npt.NDArray[Any]
 _COMBINED = {"sum": "add", "max": "max", "min": "min"}
 
 
 class ExtensionRun:
     """The private states of a machine, and the steps that use them and the buffers."""
 
-    def __init__(self, config: Config, products: PendingProducts, acc: Symbols) -> None:
-        self._config, self._products, self._acc = config, products, acc
+    def __init__(self, config: Config, products: PendingProducts, acc: Symbols, looks_up: bool) -> None:
+        self._config, self._products, self._acc, self._looks_up = config, products, acc, looks_up
         self._states: dict[PlugInState, Symbols] = {}
 
     def run(self, columns: list[int], row: _Row, steps: ComputeSteps) -> None:
@@ -46,7 +51,13 @@ class ExtensionRun:
             self._step(extension, plug_in, known, indices, bool(steps.starts[place]))
 
     def staged(self, entries: Symbols) -> Symbols:
-        """Requantised entries, `[entries, lanes]`, behind the stage on the way out."""
+        """Requantised entries, `[entries, lanes]`, behind the stage on the way out.
+
+        If they are looked up, those of a function of one element are elements of its table.
+        """
+        table = _results_of_stage(self._config) if self._looks_up else None
+        if table is not None:
+            return _elements(self._config.out_dtype, table, entries)
         stage = self._config.stage
         assert stage is not None
         declared = unit_with_stage(self._config, stage).stage
@@ -121,6 +132,37 @@ def _outputs(behaviour: ir.Function, operands: Mapping[str, Symbols]) -> dict[st
 
 def _output(behaviour: ir.Function, operands: Mapping[str, Symbols]) -> Symbols:
     return next(iter(_outputs(behaviour, operands).values()))
+
+
+@lru_cache(maxsize=8)
+def _results_of_stage(config: Config) -> _Array | None:
+    """What the stage of a machine computes of each value, the least one first; None if it has
+    states, or computes results of more than the element at their place.
+    """
+    assert config.stage is not None
+    declared = unit_with_stage(config, config.stage).stage
+    assert declared is not None
+    value = declared.output.stage
+    assert isinstance(value, Stage)
+    places = tuple(ir.Var(axis_name(axis)) for axis in value.axes)
+    loads = [e for e in ir.walk_expr(value.value.expr) if isinstance(e, ir.Load)]
+    in_loads = sum(len(load.indices) for load in loads)
+    in_all = sum(isinstance(e, ir.Var) for e in ir.walk_expr(value.value.expr))
+    if config.stage.states or in_all != in_loads or any(load.indices != places for load in loads):
+        return None
+    low, high = map(int, ir.limits(config.out_dtype))
+    shape = declared.output.shape
+    entries = (numbers(np.full(shape, at)) for at in range(low, high + 1))
+    return np.array([_output(declared.behaviour, {config.stage.operand: entry}).flat[0]["low"] for entry in entries])
+
+
+def _elements(dtype: str, table: _Array, entries: Symbols) -> Symbols:
+    """The elements of a table at values, the least of which has its first one."""
+    data, content = te.placeholder(entries.shape, dtype, "data"), te.placeholder(table.shape, dtype, "table")
+    least = int(ir.limits(dtype)[0])
+    result = te.compute(entries.shape, lambda *at: content[te.cast("int32", data[at]) - least], "elements")
+    function = te.create_function([data, content], [result], "look_up")
+    return evaluate(function, {"data": entries, "table": numbers(table)})["elements"]
 
 
 @lru_cache(maxsize=64)

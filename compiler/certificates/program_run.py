@@ -50,13 +50,14 @@ class SymbolicRun:
     """The buffers and the DRAM of a program, as symbols; DRAM is a flat array by tensor.
 
     What is there before the program is unknown, apart from its inputs and constants. Inputs are
-    symbols, or integers where they are numbers that nothing is stored in.
+    symbols, or integers where they are numbers that nothing is stored in. `looks_up`: what a stage
+    computes of each result is a table's element, as networks have it.
     """
 
     runs_stores = True
     """Whether STOREs run in the compiled loop, like all others."""
 
-    def __init__(self, program: Program, inputs: Mapping[str, Symbols | _Array]) -> None:
+    def __init__(self, program: Program, inputs: Mapping[str, Symbols | _Array], looks_up: bool = False) -> None:
         spend_program(program)
         config = self.config = program.config
         self.program = program
@@ -72,7 +73,7 @@ class SymbolicRun:
         self.raw = _earlier("raw", (config.out_slots, lanes), "int32")
         self.products = PendingProducts(config, inp, wgt, self.acc)
         self.inp, self.wgt = self.products.inputs, self.products.weights
-        self.extensions = ExtensionRun(config, self.products, self.acc)
+        self.extensions = ExtensionRun(config, self.products, self.acc, looks_up)
         self.index = 0
         self.is_raw = np.zeros(config.out_depth, np.bool_)
         self.uops = np.zeros((config.uop_depth, 5), np.int64)

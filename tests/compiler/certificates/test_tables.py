@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,16 +11,23 @@ import numpy as np
 import pytest
 from helpers.integer_layers import IntegerLayers
 
+import vdla
 from vdla import Config, te
 from vdla.compiler.certificates.evaluate import evaluate
+from vdla.compiler.certificates.extension_run import _results_of_stage
 from vdla.compiler.certificates.network_certificate import certify_network
 from vdla.compiler.certificates.symbols import CertificateError, Symbols, numbers, unknowns
 from vdla.compiler.extensions import extend
 from vdla.compiler.graph import Graph, Node
+from vdla.compiler.map import stage_table
+from vdla.hardware.isa import COL, Emit, StagedEmit, with_fields
+from vdla.hardware.program import Program
+from vdla.networks import gallery
 from vdla.runtime.executor.model import Model
 from vdla.runtime.network.compile_network import compile_network
 
-LUT = Path(__file__).parents[3] / "examples" / "look_up_table" / "lut.py"
+EXAMPLES = Path(__file__).parents[3] / "examples"
+LUT, HARD_SWISH = EXAMPLES / "look_up_table" / "lut.py", EXAMPLES / "hard_swish" / "hard_swish.py"
 TABLE = np.arange(16) * 7 % 13
 
 
@@ -80,3 +88,45 @@ def test_a_network_with_a_table_is_certified_and_another_table_is_not() -> None:
     assert certify_network(one).holds
     mixed = Model(other.artifact, expressions=lambda: one.expressions)
     assert "differs" in str(certify_network(mixed).regions[0])
+
+
+def swished(words: Callable[[Program], Program] = lambda program: program) -> Model:
+    """A network whose hard-swishes a stage computes; `words` changes its program."""
+    machine = extend(Config.preset("pynq_z1"), str(HARD_SWISH))
+    made = compile_network(gallery.swishes(image=6, depth=2), machine)
+    programs = tuple(map(words, made.artifact.programs))
+    return Model(replace(made.artifact, programs=programs), expressions=lambda: made.expressions)
+
+
+def test_the_arithmetic_of_a_stage_is_the_table_of_its_results() -> None:
+    config = extend(Config.preset("pynq_z1"), str(HARD_SWISH))
+    table = _results_of_stage(config)
+    assert table is not None and table.tolist() == stage_table(config).tolist()
+    assert certify_network(swished()).holds
+
+
+def test_a_stage_of_neighbours_is_no_table() -> None:
+    def turned(config: Config) -> vdla.EmitStage:
+        x = te.placeholder((config.batch, config.block_out), config.out_dtype, "x")
+        y = te.compute(x.shape, lambda b, o: x[b, config.block_out - 1 - o], "y")
+        return vdla.EmitStage(name="turned", doc="Turns entries.", output=y, scopes={"x": "out", "y": "out"})
+
+    assert _results_of_stage(extend(Config.preset("tiny"), turned)) is None
+
+
+def test_results_that_miss_their_stage_are_wrong() -> None:
+    def without_stage(program: Program) -> Program:
+        emit = program.columns[:, COL["emit"]]
+        emit = np.where(emit == StagedEmit.STAGE, Emit.REQUANT, emit)
+        return replace(program, words=with_fields(program.config, program.words, {"emit": emit}))
+
+    assert "region 1: differs: " in str(certify_network(swished(without_stage)).regions[0])
+
+
+def test_another_form_of_a_result_is_neither_certified_nor_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the arithmetic of the stage were none of the forms that lemmas know."""
+    monkeypatch.setattr("vdla.compiler.certificates.extension_run._results_of_stage", lambda config: None)
+    (region,) = certify_network(swished()).regions
+    rule = "results of extensions must have a form that a lemma shows to be that of the operator"
+    assert str(region).startswith("region 1: not certified: vdla.Q")
+    assert str(region).endswith(f"{rule}, got another, equal for random inputs")
