@@ -8,15 +8,32 @@ with extensions that the user of this process has loaded, or has installed with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import PurePath
 from typing import Any
 
 from vdla.hardware.checks import ConfigError
 from vdla.hardware.isa.formats import plug_in_misfit
 from vdla.hardware.isa.plug_in import DECLARED_SIZES, MOST_PLUG_INS, PlugIn, PlugInStage, PlugInUnit
 from vdla.support.errors import Error
+
+
+class MissingExtensionError(ConfigError):
+    """An extension that is not loaded here; `label` names it, `reasons` say what is."""
+
+    def __init__(self, label: str, reasons: Sequence[str]) -> None:
+        self.label, self.reasons = label, tuple(reasons)
+        super().__init__(f"config: {self.text()}")
+
+    def text(self, files: Mapping[str, str] | None = None) -> str:
+        """What must be loaded; `files` has the file of each extension by name, if known."""
+        file = (files or {}).get(self.label.partition("#")[0])
+        whose = f" of {file}" if file else ""
+        rule = f"must be loaded, with vdla.load_extension or --extension {file or 'FILE'}"
+        return f"extension {self.label}{whose} {rule}; {'; '.join(self.reasons)}"
+
 
 Declare = Callable[[Any], PlugInUnit]  # of a plain `Config`, whose module imports this one
 
@@ -69,9 +86,14 @@ def _find(label: str, config: Any, parts: Callable[[PlugInUnit], tuple[Any, ...]
         part, _ = _loaded_part(label, config, parts)
     if part is not None:
         return part
-    reasons = [*told, *problems] or ["none is loaded"]
-    rule = f"extension {label} must be loaded, with vdla.load_extension or --extension FILE"
-    raise ConfigError(f"config: {rule}; {'; '.join(reasons)}")
+    raise MissingExtensionError(label, [*told, *problems] or ["none is loaded"])
+
+
+def extension_files(config: Any) -> dict[str, str]:  # noqa: ANN401  a configuration
+    """The names of the files that declare the extensions of a machine, without folders."""
+    parts = (*config.extensions, *([config.stage] if config.stage is not None else []))
+    files = {part.name: PurePath(part.place.rpartition(":")[0]).name for part in parts}
+    return {name: file for name, file in files.items() if file.endswith(".py")}
 
 
 def _loaded_part(label: str, config: Any, parts: Callable[[PlugInUnit], tuple[Any, ...]]) -> tuple[Any, list[str]]:  # noqa: ANN401  as above

@@ -223,7 +223,7 @@ class LoadedExtension:
 
 def declared_for(source: Source, target: Any) -> ExtensionUnit:  # noqa: ANN401  what `declare` takes
     """What a source declares for a CPU's target; ExtensionError with the line of its fault."""
-    declare = source if callable(source) else _declaration(str(source))
+    declare = _declare_of(source)
     return unit_of(_place_of(declare), _guarded(declare, target))
 
 
@@ -231,7 +231,7 @@ def load_extension(source: Source) -> LoadedExtension:
     """Make an extension known to this process, which can then read what names it: programs and
     configurations.
     """
-    result = LoadedExtension(source if callable(source) else _declaration(str(source)))
+    result = LoadedExtension(_declare_of(source))
     register(source if callable(source) else str(source), result.plug_ins)
     return result
 
@@ -259,6 +259,7 @@ def program_of(extension: Extension) -> Callable[[Any, Config], Any] | None:
     if given is None:
         return None
     write = given if callable(given) else _in_file(extension, Path(given), "program")
+    _require_parameters(write, "program", _LAYER_TAKES)
 
     def written(layer: Any, config: Config) -> Any:  # noqa: ANN401  of rooms above this one
         return _guarded(write, layer, config)
@@ -271,6 +272,7 @@ def formulation_of(extension: Extension) -> Callable[[NetworkLayer, Config], Any
     given = extension.formulation
     assert given is not None, "asked of extensions that have one"
     write = given if callable(given) else _in_file(extension, Path(given), "formulation")
+    _require_parameters(write, "formulation", _LAYER_TAKES)
     return lambda layer, config: _guarded(write, layer, config)
 
 
@@ -319,6 +321,14 @@ def shipped() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _SHIPPED.glob("*.py") if path.stem != "__init__"))
 
 
+def _declare_of(source: Source) -> Declaration:
+    """The function that declares, which takes a machine."""
+    if not callable(source):
+        return _declaration(str(source))
+    _require_parameters(source, "declare", _DECLARE_TAKES)
+    return source
+
+
 def _declaration(source: str) -> Declaration:
     """The function `declare` of a file, or that of the plug-in or the entry point of this name."""
     for entry in entry_points(group=ENTRY_POINTS, name=source):
@@ -336,17 +346,25 @@ def _declaration(source: str) -> Declaration:
     declare = getattr(module, "declare", None)
     if not callable(declare):
         raise ExtensionError(f"{source}:1: file must have a function declare(config), got none")
-    _require_parameter(declare)
+    _require_parameters(declare, "declare", _DECLARE_TAKES)
     return cast("Declaration", declare)
 
 
-def _require_parameter(declare: Callable[..., Any]) -> None:
+_DECLARE_TAKES = ("the configuration of a machine",)
+_LAYER_TAKES = ("a layer", "the configuration of a machine")
+
+
+def _require_parameters(run: Callable[..., Any], name: str, takes: Sequence[str]) -> None:
+    """A user's function takes these arguments by position; one without a signature takes any."""
     try:
-        inspect.signature(declare).bind(None)
+        signature = inspect.signature(run)
+    except ValueError:  # of C
+        return
+    try:
+        signature.bind(*takes)
     except TypeError as error:
-        rule = "declare must take the configuration of a machine and nothing else"
-        got = f"declare{inspect.signature(declare)} ({error})"
-        raise ExtensionError(f"{_place_of(declare)}: {rule}, got {got}") from None
+        rule = f"{name} must take {' and '.join(takes)} and nothing else"
+        raise ExtensionError(f"{_place_of(run)}: {rule}, got {name}{signature} ({error})") from None
 
 
 def _of_entry_point(entry: EntryPoint) -> Declaration:
@@ -358,7 +376,7 @@ def _of_entry_point(entry: EntryPoint) -> Declaration:
         raise ExtensionError(f"{where} must load, got {type(error).__name__}: {error}") from error
     if not callable(declare):
         raise ExtensionError(f"{where} must be a function declare(config), got {declare!r}")
-    _require_parameter(declare)
+    _require_parameters(declare, "declare", _DECLARE_TAKES)
     return cast("Declaration", declare)
 
 

@@ -16,7 +16,7 @@ from vdla.hardware.program.program import (
     Program,
     load,
 )
-from vdla.hardware.program.tensor import ROLES, ROLES_WITH_DATA, ProgramError, ProgramTensor
+from vdla.hardware.program.tensor import ROLES, ROLES_WITH_DATA, NeedsExtensionError, ProgramError, ProgramTensor
 
 __all__ = [
     "BEATS",
@@ -24,6 +24,7 @@ __all__ = [
     "ROLES_WITH_DATA",
     "STREAM",
     "UOPS",
+    "NeedsExtensionError",
     "Program",
     "ProgramError",
     "ProgramTensor",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,10 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config, ConfigError
+from vdla.hardware.extensions import MissingExtensionError, extension_files
 from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, with_fields
 from vdla.hardware.program.certificate import ProgramCertificate
 from vdla.hardware.program.placement import BEATS, first_beats
-from vdla.hardware.program.tensor import UOP, ProgramError, ProgramTensor
+from vdla.hardware.program.tensor import UOP, NeedsExtensionError, ProgramError, ProgramTensor
 from vdla.support.arrays import Array, Ints
 from vdla.support.html_repr import shown_by
 from vdla.support.sealed_file import FileFormat, Payload
@@ -189,8 +191,12 @@ class Program:
     def from_bytes(content: bytes, where: str) -> Program:
         """The program in the content of a file; `where` names the file in errors."""
         manifest, payload = PROGRAM_FILE.unseal(content, where)
+        described: Any = None
         try:
-            return _build(json.loads(manifest), payload)
+            described = json.loads(manifest)
+            return _build(described, payload)
+        except MissingExtensionError as error:
+            raise NeedsExtensionError(where, error.text(_file_names(described.get(_FILES)))) from None
         except (ProgramError, ConfigError) as error:
             raise ProgramError(f"{where}: content must be a valid program, got {error}") from None
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
@@ -209,6 +215,8 @@ class Program:
 
 # --- the content of a file -----------------------------------------------------------------------
 
+_FILES = "extension_files"
+_FILE_NAME = re.compile(r"[\w.\-]{1,100}\.py")
 _STORED = ("name", "role", "dtype", "layout", "nbytes")
 
 
@@ -220,9 +228,17 @@ def _manifest(program: Program) -> bytes:
         "tensors": [_described(tensor) for tensor in program.tensors],
         "source_lines": list(program.source_lines),
     }
+    if files := extension_files(program.config):
+        manifest[_FILES] = files
     if program.certificate is not None:
         manifest["certificate"] = program.certificate.to_json()
     return json.dumps(manifest, indent=1, sort_keys=True).encode()
+
+
+def _file_names(raw: object) -> dict[str, str]:
+    """The names of files by extension in a manifest, of those that are names."""
+    named = raw.items() if isinstance(raw, dict) else ()
+    return {key: value for key, value in named if isinstance(value, str) and _FILE_NAME.fullmatch(value)}
 
 
 def _described(tensor: ProgramTensor) -> dict[str, Any]:

@@ -19,6 +19,14 @@ class ProgramError(Error, ValueError):
     """An inconsistent program, or a file that holds no valid program."""
 
 
+class NeedsExtensionError(ProgramError):
+    """A program for a machine with an extension that is not loaded; `text` says which."""
+
+    def __init__(self, where: str, text: str) -> None:
+        self.text = text
+        super().__init__(f"{where}: {text}")
+
+
 ROLES = ("input", "weight", "constant", "output", "scratch")
 ROLES_WITH_DATA = ("weight", "constant")
 MAX_BYTES = 1 << 37

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from vdla.compiler.abi import Signature
 from vdla.hardware.config import Config
-from vdla.hardware.program import Program, ProgramError
+from vdla.hardware.program import NeedsExtensionError, Program, ProgramError
 from vdla.runtime.executor.artifact_certificate import ArtifactCertificate
 from vdla.runtime.executor.check_plan import check_plan
 from vdla.runtime.executor.errors import ArtifactError
@@ -236,6 +236,8 @@ def _place_of_errors(where: str) -> Iterator[None]:
     """Errors about the content of a file, with the name of the file."""
     try:
         yield
+    except NeedsExtensionError as error:
+        raise ArtifactError(f"{where}: {error.text}") from None
     except (ArtifactError, ProgramError) as error:
         raise ArtifactError(f"{where}: content must be a valid model, got {error}") from None
     except VerifyError:

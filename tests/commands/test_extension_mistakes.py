@@ -215,7 +215,7 @@ def test_a_program_for_another_version_is_refused(capsys, monkeypatch):
     capsys.readouterr()
     assert main(["verify", "program.vdla", "--extension", LUT]) == 2
     assert capsys.readouterr().err.replace(f"{Path.cwd()}/", "") == (
-        "vdla: program.vdla: content must be a valid program, got config: extension lut#b9b4f872b9ee must be loaded, "
-        "with vdla.load_extension or --extension FILE; extension lut must have digest b9b4f872b9ee, "
+        "vdla: program.vdla: extension lut#b9b4f872b9ee of lut.py must be loaded, "
+        "with vdla.load_extension or --extension lut.py; extension lut must have digest b9b4f872b9ee, "
         "got d9c31d943915 from lut.py:18\n"
     )

@@ -99,7 +99,7 @@ def test_a_model_for_a_machine_with_an_extension_is_read_with_its_file(
     (tmp_path / "again.py").write_text(again())
     words = ["compile", str(digits / "digits.onnx"), "--calibration", str(digits / "calibration.npy"), "-o", "m.vdla"]
     assert main([*words, "--extension", "again.py"]) == OK
-    missing = "must be loaded, with vdla.load_extension or --extension FILE; none is loaded"
+    missing = "of again.py must be loaded, with vdla.load_extension or --extension again.py; none is loaded"
     commands = [
         ["explain", "m.vdla"],
         ["profile", "m.vdla", "--runs", "1"],

@@ -382,3 +382,21 @@ def test_a_function_that_declares_something_else_is_asked_again():
     second = vdla.extend(TINY, declare)
     assert first.extensions != second.extensions
     assert load.extension_of(second, second.extensions[0]).latency == 5
+
+
+def test_functions_take_the_arguments_that_they_get(tmp_path):
+    def declare(config, width):
+        return lut(config)
+
+    rule = "declare must take the configuration of a machine and nothing else"
+    got = "got declare(config, width) (missing a required argument: 'width')"
+    with pytest.raises(ExtensionError) as error:
+        vdla.extend(TINY, declare)
+    assert str(error.value) == f"{__file__}:{declare.__code__.co_firstlineno}: {rule}, {got}"
+    (tmp_path / "layers.py").write_text("def program(layer):\n    return []\n")
+    path = written(tmp_path, FILE.replace("scopes=", 'program="layers.py", scopes='))
+    config = vdla.extend(TINY, path)
+    rule = "program must take a layer and the configuration of a machine and nothing else"
+    with pytest.raises(ExtensionError) as error:
+        load.program_of(load.extension_of(config, config.extensions[0]))
+    assert str(error.value) == f"{tmp_path}/layers.py:1: {rule}, got program(layer) (too many positional arguments)"
