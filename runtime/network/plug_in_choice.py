@@ -8,7 +8,7 @@ and what the host must pack because layouts differ.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -107,19 +107,19 @@ class PlugInChoice:
         """The programs of a node by extensions, and by the toolkit.
 
         Raises:
-            NotAcceleratedError: there is none; the message is the first reason.
+            NotAcceleratedError: there is none; the message has the first reason of each extension.
         """
-        offers, reasons = list[LayerCall](), list[str]()
+        offers, reasons = list[LayerCall](), dict[str, list[str]]()
         for extension in self._declared:
             try:
                 offers += self._offers_of(extension, at)
             except NotAcceleratedError as error:
-                reasons.append(str(error))
+                reasons.setdefault(str(error), []).append(extension.name)
         if any(extension.program is not None for extension in self._declared):
             offers += _channel_products(at)
         if not offers:
             alone = "run on a machine with an instruction that has programs of layers, or computes sums, got none"
-            decline(reasons[0] if reasons else alone)
+            decline(_of_each(reasons) or alone)
         problems = [self._problem_of_placing(offer) for offer in offers]
         if all(problems):
             decline(f"have a program that can be placed among others, got {problems[0]}")
@@ -268,6 +268,13 @@ class PlugInChoice:
             arrays[tensor] = packed
         outputs = simulate(offer.program, arrays, mode="function").outputs
         return offer.result.unpacked(outputs[str(OUTPUT)])
+
+
+def _of_each(reasons: Mapping[str, Sequence[str]]) -> str:
+    """The reasons, with the names of the extensions that have each, if there are several."""
+    if len(reasons) < 2:
+        return next(iter(reasons), "")
+    return ", or ".join(f"{reason} (for {', '.join(names)})" for reason, names in reasons.items())
 
 
 def _is_of_integers(at: MachineNode) -> bool:

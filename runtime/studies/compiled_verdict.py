@@ -8,7 +8,8 @@ Times are estimated: cycles of the simulator at the machine's clock, and the mod
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from vdla.compiler.graph import Graph
     from vdla.runtime.executor.artifact import Artifact
     from vdla.runtime.network.import_network import ModelSource
+    from vdla.simulator.energy import Energy, EnergyTable
+    from vdla.simulator.energy.estimate import TableSource
 
 Arrays = Mapping[str, NDArray[Any]]
 Progress = Callable[[str, int, int], None]
@@ -84,8 +87,22 @@ class NetworkFigures:
 
 
 @dataclass(frozen=True, slots=True)
+class CompiledEnergy:
+    """The estimated energy of the machine in a run, without and with the extension."""
+
+    table: EnergyTable
+    before: Energy
+    after: Energy
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-compatible values."""
+        sides = {"before": self.before.to_dict(), "after": self.after.to_dict()}
+        return {"coefficients": self.table.name, "source": self.table.source, **sides}
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledVerdict(Study):
-    """A network without and with an extension."""
+    """A network without and with an extension; `energy` is estimated, if coefficients are given."""
 
     network: str
     machine: str
@@ -93,6 +110,7 @@ class CompiledVerdict(Study):
     before: NetworkFigures
     after: NetworkFigures
     operators: tuple[OperatorVerdict, ...]
+    energy: CompiledEnergy | None = None
 
     _repr_html_ = shown_by("studies", "compiled_verdict_html")
     _makers: ClassVar[Mapping[str, str]] = {
@@ -124,26 +142,32 @@ class CompiledVerdict(Study):
         """All figures as JSON-compatible values."""
         networks = {"before": self.before, "after": self.after}
         more = {name: {"frames_per_second": item.frames_per_second} for name, item in networks.items()}
-        document = asdict(self)
-        return {**document, **{name: document[name] | more[name] for name in networks}, "speedup": self.speedup}
+        document = asdict(replace(self, energy=None))
+        del document["energy"]
+        energy = {} if self.energy is None else {"energy": self.energy.to_dict()}
+        sides = {name: document[name] | more[name] for name in networks}
+        return {**document, **sides, "speedup": self.speedup, **energy}
 
 
 def evaluate_network(
-    source: Source,
+    source: Source | tuple[Source, ...],
     model: ModelSource,
     config: Config | str,
     *,
     beside: Sequence[Source] = (),
     calibration: Sequence[Arrays | NDArray[Any]] | None = None,
+    energy: TableSource | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> CompiledVerdict:
-    """The verdict on an extension in a network, which is compiled for both machines.
+    """The verdict on an extension, or on several on one machine, in a network, which is compiled
+    for the machine without and with them.
 
     `config` is a machine or the name of a preset; it may have extensions already, those of
-    `beside`. A float model is quantised with
-    `calibration`, or with random data, which change no cycles but those of values that are equal.
+    `beside`. A float model is quantised with `calibration`, or with random data, which change no
+    cycles but those of values that are equal. `energy` is estimated by these coefficients.
 
     Raises:
+        EnergyError: unknown coefficients.
         EvaluateError: the machine runs no operator of the network, with the extension or without.
         ExtensionError: the declaration does not fit the machine, or a program of it is wrong.
         OnnxError, UnsupportedError, QuantiseError: as of `compile_network`.
@@ -151,7 +175,8 @@ def evaluate_network(
     from vdla.runtime.network.compile_network import compile_network
 
     config = studied_machine(config)
-    after = extend(config, source)
+    table = None if energy is None else _table(energy)
+    after = reduce(extend, source if isinstance(source, tuple) else (source,), config)
     plain = {plug_in.name for plug_in in config.extensions}
     stages = [after.stage.name] if after.stage is not None and after.stage != config.stage else []
     names = (*(plug_in.name for plug_in in after.extensions if plug_in.name not in plain), *stages)
@@ -171,7 +196,23 @@ def evaluate_network(
         before=_figures(artifacts[0]),
         after=_figures(artifacts[1]),
         operators=_operators(*artifacts),
+        energy=None if table is None else CompiledEnergy(table, *(_energy(one, table) for one in artifacts)),
     )
+
+
+def _table(coefficients: TableSource) -> EnergyTable:
+    from vdla.simulator.energy import energy_table
+
+    return energy_table(coefficients)
+
+
+def _energy(artifact: Artifact, table: EnergyTable) -> Energy:
+    """The estimate of all programs of a network; nothing where it has none."""
+    from vdla.runtime.studies.energy import network_energy
+    from vdla.simulator.energy.estimate import summed_energy
+
+    made = network_energy(artifact, table)
+    return summed_energy([]) if made is None else made.total
 
 
 def _quantised(model: ModelSource, calibration: Sequence[Arrays | NDArray[Any]] | None) -> Graph:

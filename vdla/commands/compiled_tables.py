@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from vdla.commands.console import listing, output
 from vdla.commands.device_times import milliseconds
+from vdla.commands.energy_tables import compiled_energy_table, notes
 from vdla.commands.placement_tables import share, shortened
 from vdla.support.text_table import TextTable, text_table
 
@@ -43,7 +44,9 @@ FIGURES: dict[str, Callable[[NetworkFigures], str]] = {
 
 
 def tables_of(verdict: CompiledVerdict) -> list[TextTable]:
-    """The network, and the operators that the extension runs or moves."""
+    """The network, and the operators that the extension runs or moves; the energy, where it was
+    estimated.
+    """
     columns = ("", "without", f"with {', '.join(verdict.extensions)}")
     figures = [(label, figure(verdict.before), figure(verdict.after)) for label, figure in FIGURES.items()]
     tables = [text_table(f"{verdict.network} on {verdict.machine}", columns, figures)]
@@ -51,12 +54,14 @@ def tables_of(verdict: CompiledVerdict) -> list[TextTable]:
     if changed:
         head = ("operator", "name", "without", "with", "gain", "by")
         tables.append(text_table("", head, map(_cells, changed)))
-    return tables
+    return tables if verdict.energy is None else [*tables, compiled_energy_table(verdict.energy)]
 
 
 def notes_of(verdict: CompiledVerdict) -> list[str]:
-    """What changes, and why operators do not use the extension."""
-    return [_sentence(verdict), *_reasons(verdict)]
+    """What changes, where energies are from, and why operators do not use the extension."""
+    energy = verdict.energy
+    sources = [] if energy is None else notes(energy.table, [energy.before, energy.after])
+    return [_sentence(verdict), *sources, *_reasons(verdict)]
 
 
 def show_compiled(verdict: CompiledVerdict, everything: bool) -> None:
@@ -65,8 +70,9 @@ def show_compiled(verdict: CompiledVerdict, everything: bool) -> None:
     for table in tables_of(verdict):
         console.print(listing(table))
         console.print()
-    sentence, *lines = notes_of(verdict)
-    console.print(sentence, soft_wrap=True)
+    lines = list(_reasons(verdict))
+    for line in notes_of(verdict)[: -len(lines) or None]:
+        console.print(line, soft_wrap=True)
     for line in lines if everything else lines[:_REASONS]:
         console.print(line, soft_wrap=True)
     if len(lines) > _REASONS and not everything:
@@ -90,7 +96,7 @@ def _sentence(verdict: CompiledVerdict) -> str:
     moved = sum(operator.moved for operator in verdict.operators)
     runs = f"{', '.join(verdict.extensions)} runs {len(verdict.used)} operators"
     gain = "" if verdict.speedup is None else f"; the network takes 1/{verdict.speedup:.2f} of the estimated time"
-    return f"{runs}, and {moved} move from the CPU to {verdict.machine}{gain}."
+    return f"{runs}, and {moved} move from the CPU to {verdict.machine}{gain}; results are the same integers."
 
 
 def _reasons(verdict: CompiledVerdict) -> Iterator[str]:

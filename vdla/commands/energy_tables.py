@@ -17,6 +17,7 @@ from vdla.commands.placement_tables import shortened
 from vdla.support.text_table import TextTable, text_table
 
 if TYPE_CHECKING:
+    from vdla.runtime.studies.compiled_verdict import CompiledEnergy
     from vdla.runtime.studies.energy import NetworkEnergy
     from vdla.runtime.studies.exploration import Exploration
     from vdla.runtime.studies.explored_machine import ExploredMachine
@@ -78,6 +79,14 @@ def verdict_energy_notes(energy: VerdictEnergy) -> list[str]:
     sums = [f"layers that both machines run, before: {before}; after: {after}"] if before.middle else []
     every = [one for row in energy.layers for one in (row.before, row.after) if one is not None]
     return [*sums, *notes(energy.table, every)]
+
+
+def compiled_energy_table(energy: CompiledEnergy) -> TextTable:
+    """The machine in a run of a network, without and with an extension, by part."""
+    sides = energy.before, energy.after
+    cells = zip(*(_cells(side) for side in sides), strict=True)
+    rows = [[part, *pair] for part, pair in zip((*_PARTS, _ARITHMETIC, "the machine", "range"), cells, strict=True)]
+    return text_table(_title(energy.table), ("a run", "without", "with"), rows)
 
 
 def exploration_energy_table(exploration: Exploration, machines: Sequence[ExploredMachine]) -> TextTable:

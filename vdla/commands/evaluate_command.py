@@ -18,6 +18,7 @@ from vdla.commands.options import add_options, natural, positive, refuse
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
+    from vdla.simulator.energy import EnergyTable
 
 EXAMPLES = """\
   vdla evaluate sad.py                   on the layers of ResNet-18, MobileNet
@@ -29,6 +30,7 @@ EXAMPLES = """\
   vdla evaluate my.py --energy 45nm      with energy, estimated
   vdla evaluate depthwise.py --model mobilenet_v1 --compiled    the whole
                                          network with and without
+  vdla evaluate one.py two.py --model mobilenet_v3 --compiled --energy 45nm
   vdla evaluate my.py --extension other.py     two extensions: what the
                                          first one adds to the other
   vdla evaluate my.py other.py           side by side, and both together
@@ -56,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(
         parser,
         {
-            "--compiled": "compile the whole model without and with the extension",
+            "--compiled": "compile the whole model without and with all extensions",
             "--calibration FILE...": "samples for --accuracy or --compiled: .npy, or .npz of inputs by name",
             "--part NAME": "the FPGA, or FILE.json with yours (default that of the preset's board)",
             "--area": "synthesise, about a minute for each machine",
@@ -85,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     coefficients = chosen_coefficients(arguments)
     config = with_dram(machine(arguments), arguments.dram)
     if arguments.compiled:
-        return _run_compiled(arguments, config)
+        return _run_compiled(arguments, config, coefficients)
     if len(arguments.sources) > 1:
         return _run_several(arguments, config)
     layers = chosen_layers("evaluate", arguments)
@@ -127,7 +129,7 @@ def _run_several(arguments: argparse.Namespace, config: Config) -> int:
     return OK if any(layer.applies for one in verdict.alone for layer in one.layers) else FINDING
 
 
-def _run_compiled(arguments: argparse.Namespace, config: Config) -> int:
+def _run_compiled(arguments: argparse.Namespace, config: Config, coefficients: EnergyTable | None) -> int:
     """Compile the model twice, then show; a finding if the extension applies nowhere."""
     from vdla.commands.compiled_tables import show_compiled
     from vdla.runtime.studies.compiled_verdict import evaluate_network
@@ -136,7 +138,13 @@ def _run_compiled(arguments: argparse.Namespace, config: Config) -> int:
     data = [calibration_data(path) for path in arguments.calibration] or None
     with progress(f"evaluate {Path(arguments.sources[0]).stem}") as show:
         verdict = evaluate_network(
-            arguments.sources[0], model(), config, beside=arguments.extension, calibration=data, progress=show
+            tuple(arguments.sources),
+            model(),
+            config,
+            beside=arguments.extension,
+            calibration=data,
+            energy=coefficients,
+            progress=show,
         )
     if not write_json(arguments.json, verdict.to_dict()):
         show_compiled(verdict, arguments.all)
@@ -145,15 +153,13 @@ def _run_compiled(arguments: argparse.Namespace, config: Config) -> int:
 
 _OF_ONE = ("accuracy", "energy", "html", "picture")
 """Options that a verdict on several extensions has not."""
-_OF_LAYERS = ("accuracy", "area", "part", "energy", "html", "picture")
+_OF_LAYERS = ("accuracy", "area", "part", "html", "picture")
 """Options that a verdict on a compiled network has not."""
 
 
 def _check(arguments: argparse.Namespace) -> None:
     """Refuse options before the work starts."""
-    if len(arguments.sources) > 1:
-        if arguments.compiled:
-            raise CommandError(f"evaluate: --compiled must have one extension, got {len(arguments.sources)}")
+    if len(arguments.sources) > 1 and not arguments.compiled:
         refuse("evaluate", arguments, _OF_ONE, "with several extensions")
     if arguments.compiled:
         if not arguments.model:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vdla
+from vdla import te
 from vdla.compiler.codegen.vdla import LoweringError
 from vdla.compiler.extensions import ExtensionError, extend
 from vdla.hardware.config import Config
@@ -110,6 +112,26 @@ def test_a_program_that_no_chain_can_place_is_left_out(monkeypatch: pytest.Monke
     reasons = {op.no_extension for op in placed if "relu1" in op.name or "depthwise" in op.name}
     rule = "have a program that can be placed among others, got "
     assert any(rule in reason and "instruction 7 (DW): acc must index" in reason for reason in reasons), reasons
+
+
+def test_the_reasons_of_several_extensions_have_their_names() -> None:
+    def squares(config: Config) -> vdla.Extension:
+        x = te.placeholder((config.batch, config.block_in), config.inp_dtype, "x")
+        i = te.reduce_axis(config.block_in, "i")
+
+        def total(b: te.Value, o: te.Value) -> te.Value:
+            return te.sum(te.cast("int32", x[b, i]) * te.cast("int32", x[b, i]), axis=i)
+
+        output = te.compute((config.batch, config.block_out), total, "acc")
+        return vdla.Extension(name="squares", doc="Adds squares.", output=output, scopes={"x": "inp", "acc": "acc"})
+
+    model = compiled(extend(Config.preset("pynq_z1"), DEPTHWISE, squares))
+    placed = [op for step in model.artifact.plan.steps for op in step.placement.operators]
+    (reason,) = {op.no_extension for op in placed if op.name == "block1.pointwise"}
+    first, second = reason.split(", or ")
+    assert first == ("fit a program of an extension; operator must be depthwise_convolution, got convolution (for dw)")
+    assert second.startswith("fit a program of an extension; the value must have the form ")
+    assert second.endswith(" (for squares)")
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from vdla.networks.registry import NETWORKS
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.quantise import quantise
 from vdla.runtime.studies.compiled_verdict import evaluate_network
+from vdla.runtime.studies.energy import network_energy
 from vdla.runtime.studies.layers import EvaluateError
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -61,6 +62,24 @@ def test_tables_move_from_the_cpu_to_a_machine_with_a_stage() -> None:
     assert verdict.after.operators > verdict.before.operators
     times = verdict.before.times, verdict.after.times
     assert times[0] is not None and times[1] is not None and times[1].cpu < times[0].cpu
+
+
+@pytest.mark.slow
+def test_several_extensions_are_on_one_machine_whose_energy_is_estimated() -> None:
+    model = mobilenet_v1(image=48, width=0.5, depth=3, classes=10)
+    data = np.random.default_rng(0).standard_normal((2, 1, 3, 48, 48)).astype(np.float32)
+    graph = quantise(model, calibration=[{"image": image} for image in data]).graph
+    verdict = evaluate_network((DEPTHWISE, LUT), graph, PYNQ, energy="45nm")
+    assert verdict.extensions == ("dw", "dw_taps", "dw_clear", "lut_load", "lut")
+    assert {name for operator in verdict.used for name in operator.extensions} == {"dw"}
+    assert verdict.energy is not None
+    for config, energy in ((PYNQ, verdict.energy.before), (extend(PYNQ, DEPTHWISE, LUT), verdict.energy.after)):
+        made = network_energy(compile_network(graph, config).artifact, "45nm")
+        assert made is not None and energy.total == made.total.total
+    document = json.loads(json.dumps(verdict.to_dict()))
+    assert document["energy"]["after"]["estimated_pj"] == verdict.energy.after.to_dict()["estimated_pj"]
+    *_, table = verdict.tables()
+    assert table.title == "energy by 45nm, estimated" and len(table.rows) == 5
 
 
 def identity(kind: int, shape: list[int | str]) -> bytes:

@@ -86,5 +86,3 @@ def test_what_only_one_extension_can_have_is_refused(sources: list[str], capsys:
     assert capsys.readouterr().err.endswith(
         "evaluate: --html must be left out with several extensions, got page.html\n"
     )
-    assert main(["evaluate", *sources, "--model", "resnet18", "--compiled"]) == 2
-    assert capsys.readouterr().err.endswith("evaluate: --compiled must have one extension, got 2\n")
