@@ -7,6 +7,7 @@ Integer arithmetic, exact on ints; both sides of a select are evaluated.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,14 @@ def exact_function(expr: ir.Expr, ranges: Ranges) -> IndexFunction | None:
 def index_function(expr: ir.Expr) -> IndexFunction | None:
     """`expr` as a function that never wraps; None if it is not index arithmetic."""
     source = _source_of(expr)
-    return None if source is None else eval(f"lambda v: {source}", dict(_CALLS))
+    return None if source is None else _function_of(source)
+
+
+@lru_cache(maxsize=4096)
+def _function_of(source: str) -> IndexFunction:
+    """The function of the variables `v`; most indices of a program are a few texts."""
+    function: IndexFunction = eval(f"lambda v: {source}", dict(_CALLS))
+    return function
 
 
 def _source_of(expr: ir.Expr) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import ir
-from vdla.compiler.arith import exact_function, function_ranges
+from vdla.compiler.arith import function_ranges
 from vdla.compiler.certificates import field
 from vdla.compiler.certificates.elementwise import Elementwise, Leaf, broadcast_leaves, combined, leaves_of, numbers
 from vdla.compiler.certificates.operations import binary, called, cast, combined_along, select
@@ -34,7 +34,7 @@ from vdla.compiler.certificates.symbols import (
 )
 from vdla.compiler.certificates.work_limit import spend_function
 from vdla.compiler.interpret.batched import BatchedNest, batched_nest, reduction_term, run_batched
-from vdla.compiler.interpret.memory import EVERYWHERE, InterpreterMemory, Mask, Points
+from vdla.compiler.interpret.memory import EVERYWHERE, Indices, InterpreterMemory, Mask, Points
 from vdla.compiler.interpret.scalar import ClosureCompiler
 from vdla.compiler.ir import Array, limits
 
@@ -178,7 +178,7 @@ class SymbolicMemory(InterpreterMemory):
 
     def _chosen(self, condition: ir.Expr, a: ir.Expr, b: ir.Expr, at: Points) -> Symbols:
         """`a` or `b`; where indices decide, only the selected one is evaluated."""
-        function = exact_function(condition, self.ranges)
+        function = self.indices.function(condition)
         if function is None:
             cond, compared = self._compared(condition, at)
             if not known(cond).all():
@@ -203,7 +203,7 @@ class SymbolicMemory(InterpreterMemory):
 
     def index(self, expr: ir.Expr, at: Points) -> Any:  # noqa: ANN401  an int or an array of ints
         """An index or a condition, which must not depend on inputs."""
-        function = exact_function(expr, self.ranges)
+        function = self.indices.function(expr)
         return function(at.values) if function is not None else _number(self.value(expr, at), at.where)
 
     def total(
@@ -284,7 +284,7 @@ class SymbolicClosures(ClosureCompiler):
 
     def index(self, expr: ir.Expr, where: str) -> Any:  # noqa: ANN401  a closure
         """An index or condition as a closure that returns an integer."""
-        function = exact_function(expr, self.memory.ranges)
+        function = self.memory.indices.function(expr)
         if function is not None:
             return function
         return lambda env: int(_number(self.memory.value(expr, Points(env, EVERYWHERE, where)), where))
@@ -387,7 +387,7 @@ def evaluate(fn: ir.Function, arrays: Mapping[str, Symbols], sums: SumBounds | N
         CertificateError: a type without symbols, or an index that depends on inputs.
     """
     spend_function(fn)
-    memory = SymbolicMemory(fn.buffers, function_ranges(fn, axes=True))
+    memory = SymbolicMemory(fn.buffers, Indices(function_ranges(fn, axes=True)))
     memory.sums = SumBounds() if sums is None else sums
     for name, array in arrays.items():
         memory.fill(name, np.ascontiguousarray(array))

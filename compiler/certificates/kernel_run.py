@@ -19,7 +19,7 @@ from vdla.compiler.certificates.access_notes import AccessNotes
 from vdla.compiler.certificates.nest_memory import NestMemory
 from vdla.compiler.certificates.sum_bounds import SumBounds
 from vdla.compiler.certificates.symbols import Symbols
-from vdla.compiler.interpret.memory import InterpretError, Points
+from vdla.compiler.interpret.memory import Indices, InterpretError, Points
 from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES, Array, GridKernel, map_exprs
 
 _MOST_THREADS = 1 << 14  # that run at once, of one block or more
@@ -122,7 +122,7 @@ class _KernelMemory(NestMemory):
         }
         axes = {axis: (0, ir.number(extent, axis) - 1) for axis, extent in kernel.extents.items()}
         axes |= {_BLOCK_HERE: (0, blocks - 1), _THREAD: (0, kernel.threads - 1)}
-        memory = cls(buffers, loop_ranges(kernel.body, axes))
+        memory = cls(buffers, Indices(loop_ranges(kernel.body, axes)))
         memory.sums, memory.warp = SumBounds(), kernel.warp
         memory.scopes = {name: buffer.scope for name, buffer in kernel.buffers.items()}
         memory.between_blocks = between_blocks

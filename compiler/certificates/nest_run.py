@@ -21,7 +21,7 @@ from vdla.compiler.certificates.float_symbols import float_unknowns
 from vdla.compiler.certificates.nest_memory import NestMemory
 from vdla.compiler.certificates.sum_bounds import SumBounds
 from vdla.compiler.certificates.symbols import Symbols, unknowns
-from vdla.compiler.interpret.memory import InterpretError, Points
+from vdla.compiler.interpret.memory import Indices, InterpretError, Points
 from vdla.compiler.ir import is_float, map_children
 
 _ONE_POINT = np.ones((), np.bool_)
@@ -52,7 +52,7 @@ def run_nest(
         CertificateError: a type without symbols, or an index that depends on inputs.
     """
     fn = replace(fn, body=with_blocks(fn))
-    memory = NestMemory(fn.buffers, function_ranges(fn, axes=True))
+    memory = NestMemory(fn.buffers, Indices(function_ranges(fn, axes=True)))
     memory.sums = SumBounds()
     for name, array in inputs.items():
         memory.fill(name, np.ascontiguousarray(array))

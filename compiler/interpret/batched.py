@@ -300,7 +300,7 @@ def _enter(memory: InterpreterMemory, block: ir.Block, at: Points) -> Points:
         if at.mask is NOWHERE:
             return at
     bound = {axis.var: memory.index(value, at) for axis, value in block.bindings}
-    for axis in memory.unsure_axes(block):
+    for axis in memory.indices.unsure_axes(block):
         _check_axis(block, axis, np.asarray(bound[axis.var]), at.mask)
     return replace(at, values={**at.values, **bound})
 

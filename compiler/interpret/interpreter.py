@@ -16,9 +16,10 @@ import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.arith import function_ranges, scalars_of, specialise
-from vdla.compiler.interpret.memory import InterpreterMemory, InterpretError
+from vdla.compiler.interpret.memory import Indices, InterpreterMemory, InterpretError
 from vdla.compiler.interpret.scalar import ClosureCompiler
 from vdla.compiler.ir import Array, storage_dtype, wrap
+from vdla.compiler.ir.by_identity import by_identity
 
 
 def interpret(fn: ir.Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -36,7 +37,7 @@ def interpret(fn: ir.Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
     _check_names(fn, outputs, arrays)
     if fn.scalars:
         fn = specialise(fn, scalars_of(fn, {name: array.shape for name, array in arrays.items()}))
-    memory = InterpreterMemory(fn.buffers, function_ranges(fn, axes=True))
+    memory = InterpreterMemory(fn.buffers, _indices(fn))
     for name, array in arrays.items():
         memory.fill(name, checked_input(fn.name, fn.buffers[name], array))
     with np.errstate(all="ignore"):
@@ -46,6 +47,14 @@ def interpret(fn: ir.Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
         if missing:
             raise InterpretError(f"{fn.name}: every element of {name} must be written, got {missing} unwritten")
     return {name: memory.arrays[name] for name in outputs}
+
+
+@by_identity(64)
+def _indices(fn: ir.Function) -> Indices:
+    """The index expressions of a function; kept, as the behaviour of an instruction is interpreted
+    for each of its steps.
+    """
+    return Indices(function_ranges(fn, axes=True))
 
 
 def _check_names(fn: ir.Function, outputs: list[str], arrays: Mapping[str, Array]) -> None:

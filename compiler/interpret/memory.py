@@ -44,16 +44,36 @@ class Points:
         return replace(self, mask=mask if self.mask is EVERYWHERE else self.mask & mask)
 
 
+class Indices:
+    """What is known of the index expressions of a function, before any of its runs."""
+
+    def __init__(self, ranges: Ranges) -> None:
+        self.ranges = ranges
+        self._functions: dict[int, tuple[ir.Expr, IndexFunction | None]] = {}  # kept alive, as the key is an identity
+        self._unsure: dict[int, tuple[ir.Block, list[ir.Axis]]] = {}
+
+    def function(self, expr: ir.Expr) -> IndexFunction | None:
+        """An index or condition as a function of variables; None if it reads memory or may wrap."""
+        if id(expr) not in self._functions:
+            self._functions[id(expr)] = expr, exact_function(expr, self.ranges)
+        return self._functions[id(expr)][1]
+
+    def unsure_axes(self, block: ir.Block) -> list[ir.Axis]:
+        """The axes whose bindings may leave their domain for some loop indices."""
+        if id(block) not in self._unsure:
+            pairs = [(axis, bounds(value, self.ranges)) for axis, value in block.bindings]
+            self._unsure[id(block)] = block, [a for a, (low, high) in pairs if low < 0 or high >= a.size]
+        return self._unsure[id(block)][1]
+
+
 class InterpreterMemory:
     """The arrays of a function's buffers."""
 
-    def __init__(self, buffers: Mapping[str, ir.Buffer], ranges: Ranges) -> None:
+    def __init__(self, buffers: Mapping[str, ir.Buffer], indices: Indices) -> None:
         self.buffers = buffers
-        self.ranges = ranges
+        self.indices = indices
         self.arrays = {name: _zeros(buffer, self.stored(buffer.dtype)) for name, buffer in buffers.items()}
         self.given: set[str] = set()
-        self._checked: dict[int, list[ir.Axis]] = {}
-        self._functions: dict[int, IndexFunction | None] = {}
         self.written = {name: _zeros(buffer, np.dtype(np.bool_)) for name, buffer in buffers.items()}
 
     @staticmethod
@@ -67,18 +87,9 @@ class InterpreterMemory:
         self.written[name][...] = True
         self.given.add(name)
 
-    def unsure_axes(self, block: ir.Block) -> list[ir.Axis]:
-        """The axes whose bindings may leave their domain for some loop indices."""
-        if id(block) not in self._checked:
-            pairs = [(axis, bounds(value, self.ranges)) for axis, value in block.bindings]
-            self._checked[id(block)] = [a for a, (low, high) in pairs if low < 0 or high >= a.size]
-        return self._checked[id(block)]
-
     def index(self, expr: ir.Expr, at: Points) -> Any:  # noqa: ANN401  an int or an array of ints
         """The value of an index or condition, an int if all its variables are."""
-        if id(expr) not in self._functions:
-            self._functions[id(expr)] = exact_function(expr, self.ranges)
-        function = self._functions[id(expr)]
+        function = self.indices.function(expr)
         return self.value(expr, at) if function is None else function(at.values)
 
     def places(self, indices: tuple[ir.Expr, ...], at: Points) -> list[Array]:

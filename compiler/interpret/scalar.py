@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import ir
-from vdla.compiler.arith import affine, exact_function
+from vdla.compiler.arith import affine
 from vdla.compiler.interpret.batched import BatchedNest, batch_size, run_batched, usual_nest
 from vdla.compiler.interpret.memory import EVERYWHERE, InterpreterMemory, InterpretError, Points
 from vdla.compiler.ir import INTEGER_BITS, SCALAR_FUNCTIONS, Array, widen, wrap
@@ -127,7 +127,7 @@ class ClosureCompiler:
 
     def index(self, expr: ir.Expr, where: str) -> _Evaluate:
         """An index or condition as a closure that returns a Python number."""
-        function = exact_function(expr, self.memory.ranges)
+        function = self.memory.indices.function(expr)
         if function is None:
             value = self.value(expr, where)
             return lambda env: value(env).item()

@@ -20,7 +20,7 @@ import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.arith import loop_ranges
-from vdla.compiler.interpret.memory import InterpreterMemory, InterpretError
+from vdla.compiler.interpret.memory import Indices, InterpreterMemory, InterpretError
 from vdla.compiler.interpret.scalar import ClosureCompiler
 from vdla.compiler.ir import BLOCK_AXES, THREAD_AXES, Array, GridKernel, index_text, storage_dtype, wrap
 
@@ -236,7 +236,7 @@ class _ThreadCompiler(ClosureCompiler):
 
     def __init__(self, kernel: GridKernel) -> None:
         axes = {axis: (0, ir.number(extent, axis) - 1) for axis, extent in kernel.extents.items()}
-        super().__init__(InterpreterMemory({}, loop_ranges(kernel.body, axes)))
+        super().__init__(InterpreterMemory({}, Indices(loop_ranges(kernel.body, axes))))
         self.memory.buffers = kernel.buffers
         self.warp = kernel.warp
         self.barriers = 0
