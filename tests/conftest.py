@@ -37,18 +37,25 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also what is marked long")
+    parser.addoption("--cases", type=int, help="of each test function, the first so many cases")
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files and outputs in documents")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without `--long`, tests that are marked `long` do not run; with it, those marked `short` do
-    not, since a long one has all of their cases. Of processes beside each other, none has a long
-    test to do when the others are done.
+    not, since a long one has all of their cases. With `--cases N`, the first N cases of each test
+    function run. Of processes beside each other, none has a long test to do when the others are
+    done.
     """
     mark = "short" if config.getoption("--long") else "long"
-    left_out = [item for item in items if item.get_closest_marker(mark)]
-    config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not item.get_closest_marker(mark)]
+    chosen = [item for item in items if not item.get_closest_marker(mark)]
+    if config.getoption("--cases"):
+        from helpers.first_cases import first_cases
+
+        chosen = first_cases(chosen, config.getoption("--cases"))
+    kept = set(map(id, chosen))
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
+    items[:] = chosen
     if "PYTEST_XDIST_WORKER" in os.environ:
         from helpers.slow_first import slow_files_first
 

@@ -25,6 +25,6 @@ def seeds(every: Sequence[int], usual: int) -> list[Any]:
     return [*every[:usual], *(pytest.param(seed, marks=pytest.mark.long) for seed in further)]
 
 
-def long_count(every: int) -> int:
-    """So many random cases of a long test: a third of `every`, or all."""
-    return every if ALL else -(-every // _SHARE)
+def long_count(every: int, share: int = _SHARE) -> int:
+    """So many random cases of a long test: a third of `every`, or another share, or all."""
+    return every if ALL else -(-every // share)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which random cases run: usual ones, a third of the others, or all; which tests `--long` has."""
+"""Which random cases run: usual ones, a third of the others, or all; which tests `--long` has, and
+which cases `--cases`."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 from helpers import seeds as module
+from helpers.first_cases import first_cases
 
 
 def values(parameters: list[Any]) -> list[tuple[int, bool]]:
@@ -35,6 +37,12 @@ def test_of_short_and_long_tests_one_kind_runs(pytestconfig: pytest.Config, long
         for mark in ("", "short", "long")
     ]
     hook = SimpleNamespace(pytest_deselected=lambda items: None)
-    config = SimpleNamespace(getoption=lambda name: long, hook=hook)
+    config = SimpleNamespace(getoption=lambda name: long if name == "--long" else None, hook=hook)
     conftest.pytest_collection_modifyitems(cast(Any, config), cast(Any, items))
     assert [item.mark for item in items] == kept
+
+
+def test_the_first_cases_of_each_function_keep_their_order() -> None:
+    items = [SimpleNamespace(nodeid=name) for name in ("a::f[0]", "a::f[1]", "a::g", "a::f[2]", "b::f[0]")]
+    names = [item.nodeid for item in first_cases(cast(Any, items), 2)]
+    assert names == ["a::f[0]", "a::f[1]", "a::g", "b::f[0]"]
