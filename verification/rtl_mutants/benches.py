@@ -113,7 +113,7 @@ def _refutation(files: Sequence[SourceFile], harness: str, defect: Defect) -> st
 def _failure(tests: Sequence[str], folder: Path, number: int | None = None) -> str:
     """The first test that fails on the RTL of a folder; empty if all pass."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--long", "--no-header", "-p", "no:cacheprovider", *tests]
-    environment = os.environ | {FOLDER_VARIABLE: str(folder)}
+    environment = os.environ | {FOLDER_VARIABLE: str(folder), "VDLA_ALL_SEEDS": "1"}
     if number is not None:
         environment[ARGUMENT_VARIABLE] = f"+{PLUSARG}={number}"
     try:

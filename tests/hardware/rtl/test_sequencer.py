@@ -234,7 +234,7 @@ async def slots_follow_the_loops_in_order(dut):
             schedule = Schedule(machine, [random_instruction(machine, rng, rng.random() < 0.4)], uops, [0])
             holds += sum(valid == HOLD for valid, _ in schedule.slots.values())
             await schedule.check(bench, slot_widths(machine))
-    assert holds > 100
+    assert holds > 35
 
 
 @cocotb.test()
@@ -251,7 +251,7 @@ async def instructions_follow_one_another_without_a_cycle_between(dut):
         schedule = Schedule(machine, instructions, uops, gaps)
         touching, ones = touching + schedule.touching, ones + schedule.touching_ones
         await schedule.check(bench, slot_widths(machine))
-    assert touching > 300 and ones > 50, (touching, ones)
+    assert touching > 100 and ones > 17, (touching, ones)
 
 
 def random_stream(machine, rng):

@@ -17,9 +17,11 @@ from cocotb.clock import Clock
 from cocotb.handle import Immediate
 from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
+from helpers.seeds import long_count
 from vdla.hardware.config import Config
 
 PERIOD_NS = 10
+FEW = 8  # seeds that are all tried
 
 
 class Model(Protocol):
@@ -112,8 +114,8 @@ def config() -> Config:
 
 
 def seeds(count: int, dut: Any, first: int = 1) -> Iterator[np.random.Generator]:
-    """Random generators, the seed of each printed before use."""
-    for seed in range(first, first + count):
+    """Random generators, the seed of each printed before use; of many a third, or all."""
+    for seed in range(first, first + (count if count <= FEW else long_count(count))):
         dut._log.info("seed %d", seed)
         yield np.random.default_rng(seed)
 
