@@ -7,13 +7,14 @@ from dataclasses import replace
 from itertools import cycle
 
 import pytest
+from helpers.seeds import ALL
 
-from vdla.benchmarks.equality import compare_batch, run
+from vdla.benchmarks.equality import all_batches, compare_batch, run
 from vdla.cli import main
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode
 from vdla.simulator.function import Buffers
-from vdla.verification.programs.cases import ProgramCase, random_batches
+from vdla.verification.programs.cases import ProgramCase, all_random, random_batches
 from vdla.verification.programs.random_machines import DRAMS, MACHINES
 
 pytestmark = pytest.mark.rtl
@@ -86,20 +87,36 @@ def test_every_machine_agrees_on_a_few_programs() -> None:
     assert (figures["programs"], figures["configurations"]) == (3 * len(MACHINES), len(MACHINES))
 
 
+MISSED = 5
+"""So many bins may be missed by the random programs of a share."""
+
+
+def batches() -> list[list[ProgramCase]]:
+    """The given and directed programs; random ones on every machine with two of the memories, all
+    of which occur; in a release on every machine with every memory.
+    """
+    every = all_batches(seed=0, long=False)
+    random = all_random(seed=0)
+    given = every[: len(every) - len(random)]
+    pairs = [divmod(number, len(MACHINES)) for number in range(len(random))]
+    chosen = [ALL or (memory - machine) % len(DRAMS) in (1, 4) for memory, machine in pairs]
+    return given + [batch for batch, has in zip(random, chosen, strict=True) if has]
+
+
 @pytest.mark.long
 def test_the_equality_benchmark_finds_no_mismatch() -> None:
-    """Its random programs, all those of the coverage benchmark, reach every bin; its directed ones
-    the ends of every field on every machine."""
-    result = run(seed=0)
+    """Its random programs, all those of the coverage benchmark, reach every bin, and two of five
+    nearly all; its directed ones the ends of every field on every machine."""
+    result = run(seed=0, batches=batches())
     assert result.receipt["found"] == []
     assert result.figures["mismatches"] == 0
     assert result.figures["programs"] >= 300
-    assert result.figures["configurations"] >= 5
+    assert (result.figures["configurations"], result.figures["memories"]) == (len(MACHINES) + 1, len(DRAMS))
     assert result.figures["programs_without_comparison"] == 0
     assert 0.65 < result.figures["programs_placed_at_random"] / result.figures["programs"] < 0.85
     assert 0.4 < result.figures["programs_started_at_random"] / result.figures["programs"] < 0.6
-    assert result.figures["bins_covered"] == result.figures["bins"]
-    assert result.receipt["bins_missing"] == result.receipt["extremes_missing"] == []
+    assert len(result.receipt["bins_missing"]) <= (0 if ALL else MISSED), result.receipt["bins_missing"]
+    assert result.receipt["extremes_missing"] == []
     assert result.figures["extremes_covered"] == result.figures["extremes"] > 340 * len(MACHINES)
 
 

@@ -35,7 +35,7 @@ def test_threads_compute_what_random_functions_mean() -> None:
 
 @pytest.mark.long
 def test_threads_compute_what_many_random_functions_mean() -> None:
-    count = long_count(150)
+    count = long_count(150, share=6)
     found = cases(10_000, count)
     assert found.wrong == {}
     assert found.with_barriers > count // 5

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.seeds import ALL
 from onnx import defs
 
 from vdla.benchmarks.grids import run
@@ -20,6 +21,8 @@ from vdla.verification.grids.references import difference, flat
 WHOLE = Grid(tuple(DRAFTERS), seed=31, count=2)
 SHARE = 5
 PARTS = 16
+# Of the two cases of a version, the first is with constants; a release tries both of each.
+CHOSEN = [place for place in range(len(WHOLE)) if ALL or place % 2 == place // 2 % 2]
 
 
 def faults(places):
@@ -27,6 +30,7 @@ def faults(places):
     return [f"{outcome.verdict.value}: {outcome.text}" for outcome in outcomes if outcome.is_fault]
 
 
+@pytest.mark.short
 def test_a_sample_of_all_operators_passes():
     assert faults(range(0, len(WHOLE), SHARE)) == []
 
@@ -34,7 +38,7 @@ def test_a_sample_of_all_operators_passes():
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_version_of_every_operator_passes(part):
-    assert faults(range(part, len(WHOLE), PARTS)) == []
+    assert faults(CHOSEN[part::PARTS]) == []
 
 
 def case(operator, draft=None, form=None, number=0):
