@@ -85,7 +85,7 @@ def state_arguments(ports: Sequence[StatePort]) -> list[str]:
 
 def field_limits(config: Config, plug_in: PlugIn) -> dict[str, Interval]:
     """The least and the greatest value of each field of its own."""
-    isa = isa_of(replace(config, extensions=(replace(plug_in, wide=True, states=()),)))
+    isa = isa_of(replace(config.plain, extensions=(replace(plug_in, wide=True, states=()),)))
     slots = isa.formats[max(isa.formats)].values
     return {slot.field.name: (slot.low, slot.high) for slot in slots[len(slots) - len(plug_in.fields) :]}
 

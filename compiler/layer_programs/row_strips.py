@@ -20,12 +20,14 @@ from vdla.hardware.isa import Buffer, Instruction, Load, MicroOp, Store
 @dataclass(frozen=True, slots=True)
 class RowStrip:
     """`count` rows in `blocks` blocks of entries from index `base` on, in the input buffer, the
-    accumulator and the output buffer alike: block by block.
+    accumulator and the output buffer alike: block by block. They are those from `first` on of their
+    matrix, in entries.
     """
 
     base: int
     count: int
     blocks: int
+    first: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +49,18 @@ def row_pieces(features: int, lanes: int) -> list[RowPiece]:
 Steps = Callable[[RowStrip], Sequence[Instruction]]
 
 
+_WHOLE = (MicroOp(first=1, last=1),)
+
+
 def row_strips(
-    builder: ProgramBuilder, config: Config, data: te.Tensor, result: te.Tensor, most_rows: int, steps: Steps
-) -> LayerProgram:
+    builder: ProgramBuilder, config: Config, data: te.Tensor, result: te.Tensor, most_rows: int, steps: Steps,
+    micro_ops: Sequence[MicroOp] = _WHOLE,
+) -> LayerProgram:  # fmt: skip
     """The program that computes `result` of `data`, both [matrices, rows, features].
 
     `builder` has the loads of constants, the last of which signals compute. `steps` are those of a
-    strip, of at most `most_rows` rows; the first micro-op begins and completes a result.
+    strip, of at most `most_rows` rows, with `micro_ops`, by default one that begins and completes a
+    result.
 
     Raises:
         LayerError: entries of the input buffer are not those of the accumulator, or a row does not
@@ -62,7 +69,7 @@ def row_strips(
     if config.block_in != config.block_out:
         rule = "block_in must be block_out, since entries of both buffers hold the same elements"
         raise LayerError(f"{rule}, got {config.block_in} and {config.block_out}")
-    return _Strips(builder, config, data, result, most_rows).program(steps)
+    return _Strips(builder, config, data, result, most_rows).program(steps, micro_ops)
 
 
 class _Strips:
@@ -81,9 +88,9 @@ class _Strips:
         self.strips = [(m, first) for m in range(self.matrices) for first in range(0, self.rows, size)]
         self.size = size
 
-    def program(self, steps: Steps) -> LayerProgram:
+    def program(self, steps: Steps, micro_ops: Sequence[MicroOp]) -> LayerProgram:
         """Each strip is loaded while the one before is computed."""
-        self.builder.load_micro_ops([MicroOp(first=1, last=1)])
+        self.builder.load_micro_ops(micro_ops)
         plain = self._tensors()
         for number in range(len(self.strips) + 1):
             if number < len(self.strips):
@@ -113,7 +120,7 @@ class _Strips:
     def _strip(self, number: int) -> tuple[RowStrip, int, int]:
         """A strip, the entry at which it begins in memory, and the entries of a block there."""
         matrix, first = self.strips[number]
-        strip = RowStrip(number % 2 * self.room, min(self.size, self.rows - first), self.blocks)
+        strip = RowStrip(number % 2 * self.room, min(self.size, self.rows - first), self.blocks, first)
         return strip, matrix * self.blocks * self.rows + first, self.rows
 
     def _load(self, number: int) -> None:

@@ -136,10 +136,13 @@ def input_shapes(model: onnx.ModelProto) -> Mapping[str, Shape]:
 
 
 def _quantised_products(model: onnx.ModelProto) -> Iterator[str]:
-    """The names of matrix products of dequantised values with dequantised weights."""
+    """The names of matrix products of dequantised values with dequantised weights; of those without
+    one, their results as the compiler knows them.
+    """
     held = {tensor.name for tensor in model.graph.initializer}
     dequantised = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "DequantizeLinear"}
+    quantised = {node.input[0]: node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"}
     for node in model.graph.node:
         is_product = node.op_type in ("MatMul", "Gemm") and set(node.input[:2]) <= dequantised.keys()
         if is_product and dequantised[node.input[1]] in held:
-            yield node.name or node.output[0]
+            yield node.name or quantised.get(node.output[0], node.output[0])

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,8 @@ WINDOW = 64
 
 WEIGHTS = {"int8": None, "int4": GROUP}
 """The inputs that share a scale, by types of weights; None for all inputs of an output."""
+SUMS: Mapping[str, Sequence[str]] = {"int8": (), "float": ("Add", "RotaryEmbedding")}
+"""The operators that stay float, by types of the residual stream's sums."""
 
 
 def quantise_decoder(
@@ -42,6 +44,7 @@ def quantise_decoder(
     tokens: Sequence[int],
     *,
     weights: str = "int8",
+    sums: str = "int8",
     window: int = WINDOW,
     **options: Any,  # noqa: ANN401
 ) -> QuantisedNetwork:
@@ -49,25 +52,30 @@ def quantise_decoder(
 
     With `weights="int4"`, weights have four bits, and groups of 32 inputs a scale each.
 
-    By default, ranges have every value that occurs (`method="minmax"`). Sums of the residual stream
-    stay float, since they grow from layer to layer.
+    By default, ranges have every value that occurs (`method="minmax"`), and sums of the residual
+    stream have 8 bits, so that norms, rotations and sums are operators of integers. With
+    `sums="float"` all these stay in float: for decoders whose sums differ too much from token to
+    token.
 
     Raises:
-        GenerateError: the model is no decoder, the text has no tokens, or weights of another type.
+        GenerateError: the model is no decoder, the text has no tokens, or weights or sums are of
+            another type.
         Error: whatever `vdla.quantise` raises.
     """
     if not tokens:
         raise GenerateError("generate: calibration must have at least one token, got none")
     if weights not in WEIGHTS:
         raise GenerateError(f"generate: weights must be {' or '.join(WEIGHTS)}, got {weights!r}")
+    if sums not in SUMS:
+        raise GenerateError(f"generate: sums must be {' or '.join(SUMS)}, got {sums!r}")
     model = loaded_model(source)
     given = source if isinstance(source, str | Path) else model
-    sums = [node.name for node in model.graph.node if node.op_type == "Add" and node.name]
+    kept = [node.name for node in model.graph.node if node.op_type in SUMS[sums] and node.name]
     options = {
         "method": "minmax",
         "weight_groups": WEIGHTS[weights],
         **options,
-        "keep_float": [*sums, *options.get("keep_float", ())],
+        "keep_float": [*kept, *options.get("keep_float", ())],
     }
     return quantise(given, calibration=_windows(model, tokens, window), **options)
 

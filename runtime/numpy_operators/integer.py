@@ -20,7 +20,7 @@ from vdla.hardware.numerics import wrap32
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
 from vdla.runtime.numpy_operators.integer_normalise import qnormalise
 from vdla.runtime.numpy_operators.integer_products import conv_sums, conv_transpose_sums, dense_sums, matmul_sums
-from vdla.runtime.numpy_operators.integer_rows import factor, row_norm, row_softmax
+from vdla.runtime.numpy_operators.integer_rows import factor, rotary, row_norm, row_softmax
 from vdla.runtime.numpy_operators.integer_softmax import qsoftmax
 from vdla.runtime.numpy_operators.requantise import (
     NO_FIXED_POINT,
@@ -161,6 +161,7 @@ _COMPUTE: Mapping[str, Callable[..., Array]] = {
     "vdla.QMatMul": requantised(matmul_sums),
     "vdla.QNormalise": qnormalise,
     "vdla.QFactor": factor,
+    "vdla.QRotary": rotary,
     "vdla.QRowNorm": row_norm,
     "vdla.QRowSoftmax": row_softmax,
     "vdla.QSoftmax": qsoftmax,

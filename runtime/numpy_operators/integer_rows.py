@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax and norms of int8 rows in NumPy: the definition of vdla.QRowSoftmax, vdla.QRowNorm, and
-of vdla.QFactor.
+"""Softmax, norms and rotation of int8 rows in NumPy: the definitions of vdla.QRowSoftmax,
+vdla.QRowNorm, vdla.QRotary, and of vdla.QFactor.
 
-All numbers are integers; `definitions.row_softmax` and `row_norm` say how near they are to floats.
+All numbers are integers; `definitions.row_softmax`, `row_norm` and `rotary` say how near they are
+to floats.
 """
 
 from __future__ import annotations
@@ -73,3 +74,24 @@ def row_norm(
 def factor(x: Int8, *, transposed: int) -> Int8:
     """The second factor of products, of matrices or of their transposes."""
     return np.ascontiguousarray(x.swapaxes(-1, -2)) if transposed else x
+
+
+def rotary(
+    x: Int8,
+    turns: Int8,
+    *,
+    heads: int,
+    turned: int,
+    interleaved: int,
+    multiplier: Int64,
+    shift: Int64,
+    **results: Any,  # noqa: ANN401  the zero point and the bounds of results
+) -> Int8:
+    """The pairs of each head, times cosines and sines of 8 bits, requantised."""
+    parts = x.astype(np.int64).reshape(*x.shape[:-1], heads, -1)
+    cosines, sines = np.split(turns.astype(np.int64)[..., None, :], 2, -1)
+    places = np.arange(turned)
+    others = places ^ 1 if interleaved else np.roll(places, turned // 2)
+    sums = parts * cosines
+    sums[..., :turned] += parts[..., others] * sines[..., :turned]
+    return requantise(sums.reshape(x.shape), multiplier, shift, **results)

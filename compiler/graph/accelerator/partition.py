@@ -304,7 +304,7 @@ class _Around:
         if key not in known:
             name = f"{packed_name(value)}.{layout.tag}"
             copies = sum(packed.startswith(name) for packed in known.values())
-            known[key] = f"{name}.{copies}" if copies else name
+            known[key] = f"{name}_{copies}" if copies else name  # nodes of the first have names with a dot
             self._add(layout.pack(value, known[key], self._dtype(value)), self.before)
         return known[key]
 

@@ -22,7 +22,7 @@ from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.machine.call import MachineNode, NotAcceleratedError, OperatorCall, decline
 from vdla.compiler.graph.machine.factor_layout import FactorLayout
 from vdla.compiler.graph.machine.packing import BitsLayout, Channels, GatheredLayout, PackedLayout
-from vdla.compiler.graph.machine.row_definitions import ROW_FUNCTIONS, row_definition
+from vdla.compiler.graph.machine.row_definitions import OF_ALL_ROWS, ROW_FUNCTIONS, row_definition
 from vdla.compiler.graph.machine.row_results import RowResults, RowValue
 from vdla.compiler.ir import limits
 from vdla.compiler.layer_programs import LayerProgram, placeholders
@@ -253,9 +253,11 @@ def _look_up(at: MachineNode) -> NodeLayer:
 
 
 def _row_function(at: MachineNode) -> NodeLayer:
-    """Softmax, a norm or a factor; all but norms have an image of each matrix, as products have."""
-    name, is_softmax = at.node.inputs[0], at.node.op == "vdla.QRowSoftmax"
-    shape, channels = at.shape(name), Channels.ROWS if at.node.op == "vdla.QRowNorm" else Channels.MATRICES
+    """Softmax, a norm, a rotation or a factor; softmax and factors have an image of each matrix, as
+    products have.
+    """
+    name, is_norm = at.node.inputs[0], at.node.op == "vdla.QRowNorm"
+    shape, channels = at.shape(name), Channels.ROWS if at.node.op in OF_ALL_ROWS else Channels.MATRICES
     try:
         made = row_definition(at.node.op, shape, at.node.attributes)
     except DefinitionError as error:
@@ -264,11 +266,12 @@ def _row_function(at: MachineNode) -> NodeLayer:
         layer = _layer(at, Channels.MATRICES, made, {"data": name}, {"scale": _lanes(at, np.zeros(1, np.int64))}, 0)
         result = at.shape(at.node.outputs[0])
         return replace(layer, factor=FactorLayout(result, at.config.block_in, at.config.block_out))
-    if is_softmax:
-        arrays = {"scale": _lanes(at, np.zeros(1, np.int64))}
-    else:
+    if is_norm:
         arrays = {"sign": at.constant(1), "scale": _lanes(at, at.constant(2))}
-    return _layer(at, channels, made, {"data": name}, arrays, prod(shape))
+    else:
+        arrays = {"scale": _lanes(at, np.zeros(1, np.int64))}
+    values = {"data": name, "turns": at.node.inputs[1]} if at.node.op == "vdla.QRotary" else {"data": name}
+    return _layer(at, channels, made, values, arrays, prod(shape))
 
 
 ROW_REDUCTIONS: Mapping[str, str] = {"ArgMax": "place", "ReduceMax": "max", "vdla.QSquares": "squares"}

@@ -242,12 +242,21 @@ class PackedLayout(InputLayout):
 @dataclass(frozen=True, eq=False, slots=True)
 class GatheredLayout(InputLayout):
     """Elements of a tensor of `shape` in any order: `index` has their places in one row, and -1 for
-    `fill`.
+    `fill`. Layouts of the same elements are equal, so that the host packs a value once for them.
     """
 
     shape: tuple[int, ...]
     index: Array
     fill: int
+
+    def __eq__(self, layout: object) -> bool:
+        if not isinstance(layout, GatheredLayout):
+            return NotImplemented
+        alike = (self.shape, self.fill) == (layout.shape, layout.fill)
+        return self is layout or (alike and np.array_equal(self.index, layout.index))
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.index.shape, self.fill))
 
     @property
     def packed_shape(self) -> tuple[int, ...]:

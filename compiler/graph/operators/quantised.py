@@ -27,7 +27,13 @@ from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
 from vdla.compiler.graph.rules import integer_elementwise as rules
 from vdla.compiler.graph.rules import integer_products
 from vdla.compiler.graph.rules.integer_normalise import qnormalise
-from vdla.compiler.graph.rules.integer_rows import qfactor, qrow_norm, qrow_softmax, qsquares
+from vdla.compiler.graph.rules.integer_rows import (
+    qfactor,
+    qrotary,
+    qrow_norm,
+    qrow_softmax,
+    qsquares,
+)
 from vdla.compiler.graph.rules.integer_softmax import qsoftmax
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall
 from vdla.compiler.graph.rules.transposed import qconv_transpose
@@ -148,6 +154,12 @@ QUANTISED = (
         fusion=FusionClass.OPAQUE,
         expression=qrow_norm,
         attributes={"centred": int, "least": int, **_OF_ROWS},
+    ),
+    OperatorRecord(
+        name="vdla.QRotary",
+        fusion=FusionClass.INJECTIVE,
+        expression=qrotary,
+        attributes={"heads": int, "turned": int, "interleaved": int, **_OF_ROWS},
     ),
     OperatorRecord(
         name="vdla.QFactor",

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax and norms between quantised values as operators of integers, for machines with plug-ins
-that compute them.
+"""Softmax, norms and rotations between quantised values as operators of integers, for machines with
+plug-ins that compute them.
 
-`vdla.QRowSoftmax` and `vdla.QRowNorm` are defined in integers throughout, so that their results do
-not depend on what runs them. They differ from the float operators by a step of 8 bits at most
-places, so that no machine without such a plug-in has them.
+`vdla.QRowSoftmax`, `vdla.QRowNorm` and `vdla.QRotary` are defined in integers throughout, so that
+their results do not depend on what runs them. They differ from the float operators by a step of 8
+bits at most places, so that no machine without such a plug-in has them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from vdla.compiler.graph.integer.affine import (
     multipliers,
 )
 from vdla.compiler.graph.integer.result import QuantisedResult, quantised_result
-from vdla.compiler.graph.machine.row_definitions import row_definition
+from vdla.compiler.graph.machine.row_definitions import ROW_FUNCTIONS, row_definition
+from vdla.compiler.graph.passes.common_subexpressions import merge_common_subexpressions
+from vdla.compiler.graph.passes.rotations import rotation
 from vdla.compiler.graph.rewriting import Replacement, fresh_name, rewrite, without_dead_code
 from vdla.compiler.operators.definitions import Definition, DefinitionError, softmax_factor
 from vdla.compiler.operators.definitions.row_norm import MEAN_BITS, NORMAL_BITS
@@ -43,15 +45,18 @@ def row_functions(graph: Graph, accepts: Accepts) -> Graph:
         if result is None or result.producer is None:
             return None
         try:
-            made = _softmax(result) or _layer_norm(result) or _rms_norm(result)
+            made = _softmax(result) or _layer_norm(result) or _rms_norm(result) or rotation(result)
         except NotIntegerError:
             return None
-        return made if made is not None and _is_accepted(graph, made.nodes[-1], accepts) else None
+        return made if made is not None and _is_accepted(graph, made, accepts) else None
 
-    return without_dead_code(rewrite(graph, (rule,)))
+    made = without_dead_code(rewrite(graph, (rule,)))
+    has_rotations = any(node.op == "vdla.QRotary" for node in made.nodes)
+    return merge_common_subexpressions(made) if has_rotations else made  # layers have the same tables
 
 
-def _is_accepted(graph: Graph, node: Node, accepts: Accepts) -> bool:
+def _is_accepted(graph: Graph, made: Replacement, accepts: Accepts) -> bool:
+    node = next(node for node in made.nodes if node.op in ROW_FUNCTIONS)
     try:
         return accepts(row_definition(node.op, graph.tensor(node.inputs[0]).extents, node.attributes))
     except DefinitionError:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scales and zero points: asymmetric int8 activations, symmetric int8 weights."""
+"""Scales and zero points: int8 activations, asymmetric unless an operator needs the zero point 0,
+and symmetric int8 weights.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +56,14 @@ class WeightParameters:
     raised: tuple[int, ...] = ()
 
 
-def activation_parameters(given: Range) -> ActivationParameters:
-    """The parameters of a range, which is extended to 0."""
+def activation_parameters(given: Range, *, symmetric: bool = False) -> ActivationParameters:
+    """The parameters of a range, which is extended to 0, and if `symmetric` to the other side."""
     low, high = min(given[0], 0.0), max(given[1], 0.0)
-    scale = np.float32((high - low) / (LEVELS - 1))
+    scale = np.float32(max(-low, high) / _LARGEST if symmetric else (high - low) / (LEVELS - 1))
     if not scale >= _LEAST_SCALE:
         return ActivationParameters(np.float32(1), 0)
+    if symmetric:
+        return ActivationParameters(scale, 0)
     zero_point = int(np.clip(np.rint(-128 - low / float(scale)), -128, _LARGEST))
     return ActivationParameters(scale, zero_point)
 

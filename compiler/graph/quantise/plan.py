@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan of quantisation: operators that run on integers, and values to quantise.
 
-Products always run on integers; sums, pools and concatenations do where an operand is quantised
-anyway, means over all of space where a product reads them. Movements keep the parameters of their
-operand. Functions of one value become tables if their neighbours are quantised; the result of one
-is quantised if an operator that is no such function reads it on the way to a product. Everything
-else stays float.
+Products always run on integers; sums, pools, concatenations and rotary embeddings do where an
+operand is quantised anyway, means over all of space where a product reads them. Movements keep the
+parameters of their operand. Functions of one value become tables if their neighbours are quantised;
+the result of one is quantised if an operator that is no such function reads it on the way to a
+product. Everything else stays float.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from vdla.compiler.graph.operators import RECORDS, Trait, has_trait
 from vdla.compiler.graph.passes import is_movement
 from vdla.compiler.graph.quantise.statistics import QuantiseError
 from vdla.support.suggest import did_you_mean
+
+_ROTATION = "RotaryEmbedding"
+_OF_SYMMETRIC = ("RMSNormalization", _ROTATION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,13 @@ class QuantisationPlan:
     def layer_values(self) -> tuple[str, ...]:
         """The values that layers read or compute."""
         return tuple(dict.fromkeys(name for layer in self.layers for name in (*layer.activations, layer.result)))
+
+    def symmetric_values(self, graph: Graph) -> frozenset[str]:
+        """The values whose parameters must have the zero point 0: what rotations and norms by root
+        mean squares read, whose integers know no other.
+        """
+        readers = (node for node in graph.nodes if node.op in _OF_SYMMETRIC)
+        return frozenset(self.values[node.inputs[0]] for node in readers if node.inputs[0] in self.values)
 
 
 def plan_quantisation(
@@ -148,6 +158,8 @@ class _Planner:
         if (is_mean or node.op == "GlobalAveragePool") and node.outputs[0] not in self.feeding:
             return None  # the mean of many integers has more digits than one of them
         if is_mean and node.inputs[0] in self.values:
+            return QuantisedLayer(node, node.inputs[:1], self._end(node.outputs[0]))
+        if node.op == _ROTATION and node.inputs[0] in self.values:
             return QuantisedLayer(node, node.inputs[:1], self._end(node.outputs[0]))
         quantised = any(name in self.values for name in node.inputs)
         if not quantised or id(node) in self.functions or not all(map(self._is_float, filter(None, node.inputs))):

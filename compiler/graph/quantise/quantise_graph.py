@@ -73,7 +73,11 @@ def choose_parameters(
     Raises:
         QuantiseError: a value has no statistics; weights or biases contain NaN or infinity.
     """
-    activations = {name: _activation(statistics[name], method) for name in dict.fromkeys(plan.values.values())}
+    symmetric = plan.symmetric_values(graph)
+    activations = {
+        name: _activation(statistics[name], method, symmetric=name in symmetric)
+        for name in dict.fromkeys(plan.values.values())
+    }
     clip_weights = method == "mse" if clip_weights is None else clip_weights
     chosen, biases = {}, {}
     for layer in plan.layers:
@@ -98,10 +102,10 @@ def choose_parameters(
     return QuantisedParameters(activations, chosen, biases)
 
 
-def _activation(statistics: ValueStatistics, method: str) -> ActivationParameters:
+def _activation(statistics: ValueStatistics, method: str, *, symmetric: bool) -> ActivationParameters:
     if not statistics.elements:
         raise QuantiseError(f"calibration: data must reach every value, got none for {statistics.name}")
-    return activation_parameters(METHODS[method](statistics))
+    return activation_parameters(METHODS[method](statistics), symmetric=symmetric)
 
 
 def _data(plan: QuantisationPlan, layer: QuantisedLayer) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of integer operators of rows: sums of squares without the zero point, softmax, norms."""
+"""Rules of integer operators of rows: sums of squares, softmax, norms, rotation, factors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from vdla.compiler import te
 from vdla.compiler.graph.rules.requantise import rescaled_sums
 from vdla.compiler.graph.rules.rule import NodeCall
+from vdla.compiler.operators.definitions.rotary import rotated
 from vdla.compiler.operators.definitions.row_norm import NORMAL_BITS, normal_numbers, of_sign
 from vdla.compiler.operators.definitions.row_softmax import SHARE_BITS, row_shares
 from vdla.compiler.operators.reduction import reduce_with
@@ -46,6 +47,14 @@ def qrow_norm(call: NodeCall) -> te.Tensor:
         return rescale(of_sign(normal[i], signs[i[-1]]) + biases[i[-1]], i[-1])
 
     return te.compute(x.shape, value, call.name())
+
+
+def qrotary(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.QRotary, along the last dimension, which has all heads."""
+    x, turns, rescale = _rows(call), call.tensor(1), rescaled_sums(call, 1 << 15)
+    size, turned = x.shape[-1] // call.attribute("heads"), call.attribute("turned")
+    interleaved = bool(call.attribute("interleaved"))
+    return te.compute(x.shape, lambda *i: rescale(rotated(x, turns, i, size, turned, interleaved), 0), call.name())
 
 
 def qfactor(call: NodeCall) -> te.Tensor:

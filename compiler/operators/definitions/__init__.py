@@ -22,6 +22,7 @@ from vdla.compiler.operators.definitions.products import (
     lstm_gates,
     matrix_vector,
 )
+from vdla.compiler.operators.definitions.rotary import rotary
 from vdla.compiler.operators.definitions.row_norm import row_norm
 from vdla.compiler.operators.definitions.row_softmax import row_softmax, softmax_factor
 from vdla.compiler.operators.definitions.rows import PLACES, row_reduction, second_factor
@@ -50,6 +51,7 @@ __all__ = [
     "requantised_by",
     "rescaling",
     "residual_addition",
+    "rotary",
     "row_norm",
     "row_reduction",
     "row_softmax",
