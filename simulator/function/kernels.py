@@ -188,7 +188,10 @@ def vector(
     `inp[vector, batch * block_out]`, `wgt[vector, block_out]`, `acc[entry, batch * block_out]`.
     """
     if wgt.shape[1] % LANES == 0:
-        _vector16(row, uops, inp, wgt, acc, scl, out, raw, bits)
+        if row[_OP] == _MAC and row[_SOURCE] == _FROM_INP and row[_OPERAND] == _BY_WGT:
+            _products16(row, uops, inp, wgt, acc, scl, out, raw, bits)
+        else:
+            _vector16(row, uops, inp, wgt, acc, scl, out, raw, bits)
         return
     x = np.empty(acc.shape[1], np.int32)
     b = np.empty(acc.shape[1], np.int32)
@@ -208,6 +211,58 @@ def vector(
                     _apply(row[_OP], sums, x, b)
                 if row[EMIT] != EMIT_NONE and uops[u, U_LAST] != 0:
                     send(row, sums, scl[scale], row[OUT] + a, out, raw, bits)
+
+
+@helper
+def runs_of(row: Ints, uops: Ints, starts: Ints) -> Ints:
+    """The first micro-op of each run, then the number of micro-ops, in memory that is given.
+
+    A run is a sequence of micro-ops that add to one entry, which can be sent after the last one.
+    """
+    count = 0
+    for u in range(len(uops)):
+        begins = u == 0 or uops[u, U_ACC] != uops[u - 1, U_ACC]
+        begins = begins or (row[INIT] != 0 and uops[u, U_FIRST] != 0)
+        if begins or (row[EMIT] != EMIT_NONE and uops[u - 1, U_LAST] != 0):
+            starts[count] = u
+            count += 1
+    starts[count] = len(uops)
+    return starts[: count + 1]
+
+
+@helper
+def _products16(
+    row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: Int
+) -> None:
+    """Execute the VECTOR of a depthwise convolution, inputs times weights, on lanes.
+
+    The sums of a run stay in registers, since none of its operands is a sum.
+    """
+    width, lanes, whole = acc.shape[1], wgt.shape[1], sends_bytes(row, bits, wgt.shape[1])
+    xs, ws, sums = inp.reshape(-1), wgt.reshape(-1), acc.reshape(-1)
+    scales, bytes_out = scl.reshape(-1), out.reshape(-1)
+    runs = runs_of(row, uops, np.empty(len(uops) + 1, np.int64))
+    for i in range(row[LOOP0]):
+        for j in range(row[LOOP1]):
+            off_acc = i * row[ACC0] + j * row[ACC1]
+            src = row[SRC] + i * row[SRC0] + j * row[SRC1]
+            weight = row[WGT] + i * row[WGT0] + j * row[WGT1]
+            scale = row[SCL] + i * row[SCL0] + j * row[SCL1]
+            for r in range(len(runs) - 1):
+                first, end = runs[r], runs[r + 1]
+                a = off_acc + uops[first, U_ACC]
+                at, begins = row[ACC] + a, row[INIT] != 0 and uops[first, U_FIRST] != 0
+                for part in range(0, width, LANES):
+                    total = splat16(0) if begins else load16(sums, at * width + part)
+                    for u in range(first, end):
+                        x = widen16(xs, (src + uops[u, U_SRC]) * width + part)
+                        total = add16(total, mul16(x, widen16(ws, (weight + uops[u, U_WGT]) * lanes + part % lanes)))
+                    store16(sums, at * width + part, total)
+                if row[EMIT] != EMIT_NONE and uops[end - 1, U_LAST] != 0:
+                    if whole:
+                        send_bytes(row, sums, at * width, scales, scale * lanes, bytes_out, row[OUT] + a, width, lanes)
+                    else:
+                        send(row, acc[at], scl[scale], row[OUT] + a, out, raw, bits)
 
 
 @helper

@@ -38,6 +38,7 @@ from vdla.simulator.function.kernels import (
     WGT1,
     Elements,
     Sums,
+    runs_of,
     send,
     send_bytes,
     sends_bytes,
@@ -64,20 +65,6 @@ def sum_entries(inputs: Elements, sums: Sums) -> None:
         for k in range(inputs.shape[1]):
             total += np.int32(inputs[n, k])
         sums[n] = total << 7
-
-
-@helper
-def _runs(row: Ints, uops: Ints, starts: Ints) -> Ints:
-    """The first micro-op of each run, then the number of micro-ops, in memory that is given."""
-    count = 0
-    for u in range(len(uops)):
-        begins = u == 0 or uops[u, U_ACC] != uops[u - 1, U_ACC]
-        begins = begins or (row[INIT] != 0 and uops[u, U_FIRST] != 0)
-        if begins or (row[EMIT] != EMIT_NONE and uops[u - 1, U_LAST] != 0):
-            starts[count] = u
-            count += 1
-    starts[count] = len(uops)
-    return starts[: count + 1]
 
 
 @helper
@@ -115,7 +102,7 @@ def gemm(
     """
     if row[LOOP1] == 1 and row[LOOP0] > 1:
         row = _outer_as_inner(row)
-    runs = _runs(row, uops, starts)
+    runs = runs_of(row, uops, starts)
     block = _POSITIONS if _independent(row, uops, runs) else 1
     lanes = sizes[1] * LANES
     width = sizes[0] * lanes

@@ -101,6 +101,43 @@ def test_positions_that_share_an_entry_stay_in_order(distance, init, portable):
     check(config, [*loads, gemm, gemm], np.concatenate([data, table]), portable)
 
 
+@pytest.mark.parametrize("emit", [Emit.NONE, Emit.REQUANT, Emit.RAW])
+@pytest.mark.parametrize("init", [0, 1])
+@pytest.mark.parametrize("shape", [(1, 16, 16), (2, 16, 16), (1, 32, 32)])
+def test_sums_of_inputs_and_weights_may_begin_and_end_at_any_micro_op(shape, init, emit):
+    """Micro-ops return to entries of others, begin sums again, and add to what was sent."""
+    batch, block_in, block_out = shape
+    config = Config(batch=batch, block_in=block_in, block_out=block_out, inp_kib=4, wgt_kib=16, acc_kib=8, out_kib=4)
+    rng = np.random.default_rng(0)
+    steps = "010 001 000 111 100 210 001 010 200 201 210 100"  # of each: the entry, first, last
+    uops = [MicroOp(int(acc), n, 11 - n, int(first), int(last)) for n, (acc, first, last) in enumerate(steps.split())]
+    data, table = rng.integers(0, 256, 8192).astype(np.uint8), encode_uops(config, uops).reshape(-1)
+    loads = [
+        Load(Buffer.UOP, dram=8192 // config.axi_bytes, x_size=12),
+        Load(Buffer.INP, x_size=32),
+        Load(Buffer.WGT, x_size=8),
+        Load(Buffer.SCL, x_size=4),
+    ]
+    sums = Vector(
+        VectorOp.MAC,
+        Operand.WGT,
+        Source.INP,
+        uop_end=12,
+        loop0=2,
+        loop1=3,
+        acc0=5,
+        acc1=1,
+        src0=3,
+        src1=1,
+        wgt0=2,
+        wgt1=1,
+        init=init,
+        emit=emit,
+        **({"scl1": 1, "zero_point": 3, "clip_lo": -100, "clip_hi": 120} if emit is Emit.REQUANT else {}),
+    )
+    check(config, [*loads, sums, sums], np.concatenate([data, table]), False)
+
+
 @pytest.mark.parametrize("portable", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("preset", PRESETS)
