@@ -51,6 +51,10 @@ def _check_indices(where: str, name: str, array: Array, count: int) -> None:
         raise ProgramError(f"{where}: {name}[{bad[0]}] must be an integer from -1 to {count - 1}, got {array[bad[0]]}")
 
 
+_NUMBERS = ("imm", "zero_point", "clip_lo", "clip_hi", "pad_value")
+"""The fields of instructions on which results depend, but no access, token or time."""
+
+
 @dataclass(frozen=True, eq=False)
 class Program:
     """`words` uint8[n, bytes]; `tensor_of` and `source_of`, int32[n], index `tensors` and
@@ -148,6 +152,25 @@ class Program:
         for tensor in self.tensors:
             described = [tensor.name, tensor.role, list(tensor.shape), tensor.dtype, tensor.layout, tensor.nbytes]
             digest.update(json.dumps(described).encode())
+            digest.update(hashlib.sha256(tensor.data or b"").digest())
+        return digest.hexdigest()
+
+    @cached_property
+    def structure(self) -> str:
+        """SHA-256 over what decides whether the program is safe and, on one machine, how long it
+        takes: all of `digest` but the names of tensors and the numbers that words compute with.
+
+        Networks repeat blocks whose programs differ in these only. On a machine with extensions it
+        is `digest`: their fields can be anything.
+        """
+        if self.config.extensions:
+            return self.digest
+        zeros = np.zeros(len(self), np.int64)
+        digest = hashlib.sha256(self.config.fingerprint.encode())
+        digest.update(with_fields(self.config, self.words, dict.fromkeys(_NUMBERS, zeros)).tobytes())
+        digest.update(self.tensor_of.astype("<i4").tobytes())
+        for tensor in self.tensors:
+            digest.update(json.dumps([tensor.role, tensor.nbytes, tensor.dtype]).encode())
             digest.update(hashlib.sha256(tensor.data or b"").digest())
         return digest.hexdigest()
 

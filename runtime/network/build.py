@@ -35,6 +35,7 @@ class ProgramTimer:
         from vdla.simulator.timing import is_prepared, prepare
 
         self._background = background
+        self._known: dict[tuple[Config, str], RunStats] = {}  # by structure
         self._preparation = [] if is_prepared() else [background.submit(prepare, config, patience_s=0.0)]
 
     def __call__(self, program: Program) -> RunStats:
@@ -46,7 +47,10 @@ class ProgramTimer:
 
         require_verified(program)
         self._background.results(self._preparation)
-        return time_program(program)
+        key = program.config, program.structure
+        if key not in self._known:
+            self._known[key] = time_program(program)
+        return replace(self._known[key], program=program.name, program_hash=program.hash)
 
     def cycles(self, operator: Operator | WrittenOperator) -> int:
         """The cycles of an operator alone."""

@@ -52,26 +52,31 @@ def verify(program: Program, config: Config | None = None) -> Verdict:
 
 
 _VERIFIED: OrderedDict[str, None] = OrderedDict()
-_MOST_REMEMBERED = 256
+_MOST_REMEMBERED = 512
 _BLOCK = 1024
 """Words that are checked at once: columns of all words would take most of the memory of loading."""
 
 
 def require_verified(program: Program) -> None:
-    """VerifyError unless the program is safe; the hashes of safe programs are cached."""
+    """VerifyError unless the program is safe; the hashes of safe programs are cached.
+
+    Of a program with the structure of a verified one, only the encoding is checked.
+    """
     if program.hash in _VERIFIED:
         return
-    verify(program, program.config).raise_if_bad()
-    _remember(program)
+    if program.structure not in _VERIFIED or any(_invalid_words(program)):
+        verify(program, program.config).raise_if_bad()
+        _remember(program.structure)
+    _remember(program.hash)
 
 
 def accept_verified(program: Program) -> None:
     """Take a program for verified: its file is one that a user trusts by its hash."""
-    _remember(program)
+    _remember(program.hash)
 
 
-def _remember(program: Program) -> None:
-    _VERIFIED[program.hash] = None
+def _remember(digest: str) -> None:
+    _VERIFIED[digest] = None
     if len(_VERIFIED) > _MOST_REMEMBERED:
         _VERIFIED.popitem(last=False)
 

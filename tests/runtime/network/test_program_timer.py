@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs are verified, then timed once the event loop is compiled."""
+"""Programs are verified, then timed once the event loop is compiled; those alike once."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from helpers.hand_programs import PIPELINE, PRODUCT, changed, program
 from helpers.small_programs import small_gemm
 
 from vdla.hardware.config import Config
+from vdla.hardware.program import Program
 from vdla.runtime.network import build as program_timer
 from vdla.runtime.network.build import ProgramTimer
 from vdla.simulator import timing
@@ -36,3 +40,15 @@ def test_an_unsafe_program_does_not_wait_for_the_event_loop(monkeypatch: pytest.
         with pytest.raises(ValueError, match="not safe"):
             timer(small_gemm(TINY)[0])
         assert timer._preparation[0].outcome is None
+
+
+def test_times_are_taken_once_and_have_the_name_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Program] = []
+    monkeypatch.setattr(timing, "time_program", lambda one: calls.append(one) or time_program(one))
+    plain, named = program(*PIPELINE), replace(changed(PIPELINE.index(PRODUCT), zero_point=3), name="other")
+    with Background(0) as background:
+        timer = ProgramTimer(plain.config, background)
+        first, second = timer(plain), timer(named)
+    assert calls == [plain]
+    assert (second.program, second.program_hash) == ("other", named.hash)
+    assert second.total_cycles == first.total_cycles == time_program(named).total_cycles
