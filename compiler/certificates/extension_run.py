@@ -21,6 +21,7 @@ from vdla.compiler.certificates.operations import binary
 from vdla.compiler.certificates.pending import PendingProducts
 from vdla.compiler.certificates.symbols import CertificateError, Symbols, gathered, numbers, unknowns
 from vdla.compiler.extensions.behaviour import reducer_of
+from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.extension import Extension
 from vdla.compiler.extensions.load import extension_of, unit_with_stage
 from vdla.compiler.te import Stage
@@ -60,10 +61,11 @@ class ExtensionRun:
             return _elements(self._config.out_dtype, table, entries)
         stage = self._config.stage
         assert stage is not None
-        declared = unit_with_stage(self._config, stage).stage
-        assert declared is not None
-        behaviour = declared.behaviour
         states = {port.operand: self._state(port.state) for port in stage.states if port.operand is not None}
+        of_all = _of_all_entries(self._config, len(entries))
+        if of_all is not None:
+            return _output(of_all, {**states, stage.operand: entries}).reshape(entries.shape)
+        behaviour = _stage_of(self._config).behaviour
         made = [_output(behaviour, {**states, stage.operand: entry}) for entry in entries]
         return np.stack([one.reshape(-1) for one in made])
 
@@ -135,13 +137,54 @@ def _output(behaviour: ir.Function, operands: Mapping[str, Symbols]) -> Symbols:
 
 
 @lru_cache(maxsize=8)
+def _stage_of(config: Config) -> EmitStage:
+    """The declaration of the stage of a machine."""
+    assert config.stage is not None
+    declared = unit_with_stage(config, config.stage).stage
+    assert declared is not None
+    return declared
+
+
+@lru_cache(maxsize=64)
+def _of_all_entries(config: Config, count: int) -> ir.Function | None:
+    """The behaviour of a stage for so many entries, each with the same states; None where it has
+    several steps.
+    """
+    assert config.stage is not None
+    declared, operand = _stage_of(config), config.stage.operand
+    body = declared.output.stage
+    assert isinstance(body, Stage)
+    if any(tensor.stage is not None for tensor in body.reads):
+        return None
+    tensors = tuple(
+        te.placeholder((count, *tensor.shape), tensor.dtype, operand) if tensor.name == operand else tensor
+        for tensor in body.reads
+    )
+
+    def value(entry: te.Value, *at: te.Value) -> te.Value:
+        places = {axis_name(axis): place.expr for axis, place in zip(body.axes, at, strict=True)}
+        expr = _of_entry(ir.substitute(body.value.expr, places), operand, entry.expr)
+        return te.Value(expr, body.value.dtype, tensors=tensors)
+
+    result = te.compute((count, *declared.output.shape), value, declared.output.name)
+    return te.create_function(list(tensors), [result], declared.name)
+
+
+def _of_entry(expr: ir.Expr, operand: str, entry: ir.Expr) -> ir.Expr:
+    """`expr` with the operand's elements in one of several entries."""
+    mapped = ir.map_operands(expr, lambda part: _of_entry(part, operand, entry))
+    if isinstance(mapped, ir.Load) and mapped.buffer == operand:
+        return ir.Load(operand, (entry, *mapped.indices))
+    return mapped
+
+
+@lru_cache(maxsize=8)
 def _results_of_stage(config: Config) -> _Array | None:
     """What the stage of a machine computes of each value, the least one first; None if it has
     states, or computes results of more than the element at their place.
     """
     assert config.stage is not None
-    declared = unit_with_stage(config, config.stage).stage
-    assert declared is not None
+    declared = _stage_of(config)
     value = declared.output.stage
     assert isinstance(value, Stage)
     places = tuple(ir.Var(axis_name(axis)) for axis in value.axes)
