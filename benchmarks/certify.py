@@ -9,7 +9,8 @@ all do; `suite_planted` and so on are those in larger programs, `nest_planted` t
 of CPUs and kernels of GPUs, `pass_planted` those in graphs that passes make. `passes` counts the
 passes of networks that are certified, `passes_without_lemma` those that change more than lemmas
 say. `networks` are programs of networks, small ones, that are certified against the integer
-operators of their graphs, `networks_refused` those that are not; `network_cost` is the CPU time of
+operators of their graphs, `networks_refused` those that are not, vit_small with PLUG_INS too;
+`plug_ins` are programs of layers that plug-ins come with; `network_cost` is the CPU time of
 certifying the whole networks of NETWORKS_OF_COST over that of compiling them. `equivalent` are
 programs with other mappings, tiles and threads, of which `equivalent_refused` are not certified.
 `cost` is the CPU time of certifying over that of compiling and verifying, for the layers of
@@ -33,6 +34,7 @@ from numpy.random import Generator, default_rng
 from vdla.benchmarks.certify_faults import KINDS, ProgramFault, planted_faults
 from vdla.benchmarks.certify_nests import planted_in_nests
 from vdla.benchmarks.certify_passes import certified_passes, planted_in_passes
+from vdla.benchmarks.certify_plug_ins import certified_plug_ins
 from vdla.benchmarks.certify_schedule_faults import (
     OPTION_KIND,
     SCHEDULE_KINDS,
@@ -50,6 +52,7 @@ from vdla.compiler.certificates.lemmas import LEMMAS
 from vdla.compiler.certificates.network_certificate import region_programs
 from vdla.compiler.certificates.region_certificate import RegionProgram, certify_region
 from vdla.compiler.certificates.symbols import CertificateError, numbers
+from vdla.compiler.extensions import extend
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import RegionExpression
 from vdla.compiler.graph.accelerator import candidates as candidates_on_machine
@@ -87,6 +90,8 @@ TILINGS = 12
 MAPPINGS = 4
 NETWORKS_OF_COST = ("resnet18", "mobilenet_v2", "vit_small")
 NETWORKS_OF_FAULTS = ("deep_q_network", "vit_small")
+PLUG_INS = {"vit_small": ("softmax", "norm", "transpose", "lut")}
+"""With which networks are certified once more."""
 FLOAT_NETWORKS = ("lstm_language_model",)
 """Networks of which nothing runs on a machine."""
 
@@ -97,6 +102,7 @@ def run(progress: Progress = silent, seed: int = 0, subjects: Sequence[str] = ()
         "certified": certified,
         "layers": certified_layers,
         "networks": certified_networks,
+        "plug_ins": lambda progress, seed: certified_plug_ins(progress, seed, PRESETS),
         "network_cost": network_cost,
         "network_planted": planted_in_networks,
         "planted": planted,
@@ -174,11 +180,15 @@ def certified_networks(progress: Progress, seed: int) -> Section:
     the machine can run is on it.
     """
     networks = [one for one in NETWORKS.values() if one.name not in FLOAT_NETWORKS]
-    step = numbered(progress, len(networks))
+    step = numbered(progress, len(networks) + len(PLUG_INS))
     rows: list[Row] = []
     for network in networks:
         step(network.name)
         rows.append(network_row(network, network.small, seed, all_on_machine))
+    machine = Config.preset(PRESETS[0])
+    for name, plug_ins in PLUG_INS.items():
+        step(f"{name} with plug-ins")
+        rows.append(network_row(NETWORKS[name], NETWORKS[name].small, seed, by_cost, extend(machine, *plug_ins)))
     count = sum(row["programs"] for row in rows)
     certified = sum(row["certified"] for row in rows)
     return Section({"networks": certified, "networks_refused": count - certified}, rows)
@@ -192,11 +202,20 @@ def all_on_machine(graph: Graph) -> dict[str, str]:
     return {name: "vdla" for name in calls if name in names}
 
 
+def by_cost(graph: Graph) -> dict[str, str]:
+    """No places, so that the compiler chooses them."""
+    return {}
+
+
 def network_row(
-    network: Network, parameters: Mapping[str, Any], seed: int, place: Callable[[Graph], dict[str, str]]
+    network: Network,
+    parameters: Mapping[str, Any],
+    seed: int,
+    place: Callable[[Graph], dict[str, str]],
+    machine: Config | None = None,
 ) -> Row:
     """The programs of a network, how many are certified, and the CPU time of it."""
-    compiled, compile_seconds = compiled_network(network, parameters, seed, place)
+    compiled, compile_seconds = compiled_network(network, parameters, seed, place, machine)
     start = time.process_time()
     certificate = certify(compiled, seed=seed)
     seconds = time.process_time() - start
@@ -211,15 +230,19 @@ def network_row(
 
 
 def compiled_network(
-    network: Network, parameters: Mapping[str, Any], seed: int, place: Callable[[Graph], dict[str, str]]
+    network: Network,
+    parameters: Mapping[str, Any],
+    seed: int,
+    place: Callable[[Graph], dict[str, str]],
+    machine: Config | None = None,
 ) -> tuple[Model, float]:
-    """A quantised network, compiled, and the CPU time of that."""
+    """A quantised network, compiled for a machine or the first preset, and the CPU time of that."""
     model = network.build(**parameters, seed=seed)
     data = [network.inputs(model, seed=seed + number) for number in range(2)]
     quantised = quantise(model, calibration=data, method="minmax").graph
     places = place(quantised)
     start = time.process_time()
-    compiled = compile_network(quantised, Config.preset(PRESETS[0]), place=places, certify=False)
+    compiled = compile_network(quantised, machine or Config.preset(PRESETS[0]), place=places, certify=False)
     return compiled, time.process_time() - start
 
 
@@ -229,7 +252,7 @@ def network_cost(progress: Progress, seed: int) -> Section:
     rows: list[Row] = []
     for name in NETWORKS_OF_COST:
         step(name)
-        rows.append(network_row(NETWORKS[name], {}, seed, lambda graph: {}))
+        rows.append(network_row(NETWORKS[name], {}, seed, by_cost))
     ratio = sum(row["certify_s"] for row in rows) / sum(row["compile_s"] for row in rows)
     refused = sum(row["programs"] - row["certified"] for row in rows)
     return Section({"network_cost": round(ratio, 2), "network_cost_refused": refused}, rows)

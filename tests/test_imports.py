@@ -212,7 +212,8 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program compiler.ir compiler.target compiler.arith "
         "compiler.interpret compiler.te compiler.lowering compiler.schedule compiler.extensions "
         "compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map compiler.operators.definitions "
-        "compiler.graph compiler.graph.operators compiler.graph.passes compiler.graph.accelerator"
+        "compiler.layer_programs compiler.graph compiler.graph.operators compiler.graph.passes "
+        "compiler.graph.accelerator"
     ),
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.interpret "
@@ -309,19 +310,22 @@ ROOMS: dict[str, str] = {
         "simulator.stats simulator.verify runtime.executor runtime.diagnosis charts runtime.studies commands"
     ),
     "verification.proofs": "support hardware.isa hardware hardware.generate hardware.fpga",
+    "compiler.plug_ins": (
+        "hardware compiler.te compiler.extensions compiler.operators.definitions compiler.layer_programs"
+    ),
     "benchmarks": (
         "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.ir compiler.target "
         "compiler.interpret compiler.te compiler.codegen.vdla compiler.lowering compiler.schedule "
         "compiler.extensions compiler.codegen.llvm compiler.operators.vdla compiler.map compiler.operators "
-        "compiler.operators.definitions compiler.operators.cpu compiler.graph compiler.templates "
-        "compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
-        "simulator.stats simulator.verify simulator.timing simulator simulator.energy runtime.devices "
-        "runtime.native runtime.executor compiler.graph.accelerator boards networks verification.isolated_batches "
-        "verification.zoo verification.adversary verification.tflite_models runtime.diagnosis "
-        "verification.coverage verification.programs verification.generated_tests verification.rtl_mutants "
-        "benchmarks.harness compiler.certificates runtime.network runtime.tune verification.hostile "
-        "verification.grids verification.fuzz verification.grid verification.lemmas playground viewer "
-        "runtime.generate commands verification.proofs"
+        "compiler.operators.definitions compiler.layer_programs compiler.operators.cpu compiler.graph "
+        "compiler.templates compiler.graph.operators compiler.tune compiler.graph.passes compiler.graph.quantise "
+        "compiler.graph.onnx simulator.stats simulator.verify simulator.timing simulator simulator.energy "
+        "runtime.devices runtime.native runtime.executor compiler.graph.accelerator boards networks "
+        "verification.isolated_batches verification.zoo verification.adversary verification.tflite_models "
+        "runtime.diagnosis verification.coverage verification.programs verification.generated_tests "
+        "verification.rtl_mutants benchmarks.harness compiler.certificates runtime.network runtime.tune "
+        "verification.hostile verification.grids verification.fuzz verification.grid verification.lemmas "
+        "playground viewer runtime.generate commands verification.proofs compiler.plug_ins"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "
@@ -342,9 +346,6 @@ ROOMS: dict[str, str] = {
     "benchmarks.peers": (
         "support hardware hardware.fpga compiler.graph runtime.executor runtime.network boards networks "
         "benchmarks.harness benchmarks"
-    ),
-    "compiler.plug_ins": (
-        "hardware compiler.te compiler.extensions compiler.operators.definitions compiler.layer_programs"
     ),
 }
 

@@ -34,6 +34,7 @@ from vdla.compiler.certificates.symbols import (
     unknowns,
 )
 from vdla.compiler.ir import GridKernel
+from vdla.compiler.layer_programs.layer_program import LayerProgram
 from vdla.compiler.map import MappedOperator, gather
 from vdla.compiler.operators.vdla.operator import Operator
 from vdla.compiler.schedule import Schedule
@@ -144,6 +145,15 @@ def certify(
     explain: bool = True,
 ) -> Certificate: ...
 @overload
+def certify(
+    operator: LayerProgram,
+    expression: te.Tensor,
+    *,
+    seed: int = 0,
+    program: Program | None = None,
+    explain: bool = True,
+) -> Certificate: ...
+@overload
 def certify(operator: CertifiableNetwork, *, seed: int = 0) -> NetworkCertificate: ...
 @overload
 def certify(
@@ -155,7 +165,13 @@ def certify(
     extents: Mapping[str, int] | None = None,
 ) -> NestCertificate: ...
 def certify(
-    operator: Operator | MappedOperator | CertifiableNetwork | Schedule | ir.Function | Sequence[GridKernel],
+    operator: Operator
+    | MappedOperator
+    | LayerProgram
+    | CertifiableNetwork
+    | Schedule
+    | ir.Function
+    | Sequence[GridKernel],
     expression: te.Tensor | ir.Function | None = None,
     *,
     seed: int = 0,
@@ -169,6 +185,9 @@ def certify(
     `expression` is what the result must be, over the same plain inputs; by default that of the
     operator. `program` takes the place of the operator's own, with the same tensors. Without
     `explain`, a certificate that does not hold has no `difference`.
+
+    A `LayerProgram`, as the author of an extension writes it, is compared with `expression`, the
+    output of the layer's definition.
 
     Of a network that `vdla.compile` made, every program is certified against the integer operators
     of its region, and the result is a `NetworkCertificate`.
@@ -194,22 +213,14 @@ def certify(
         raise CertificateError("certify: expression must be a tensor of te.compute, got Function")
     if isinstance(operator, CertifiableNetwork):
         return certify_network(operator, seed)
-    if not isinstance(operator, Operator | MappedOperator):
-        raise CertificateError(
-            "certify: operator must be of a template or of map_expression, a compiled network, or a schedule, "
-            f"got {type(operator).__name__}"
-        )
-    mapped = operator.mapped if isinstance(operator, Operator) else operator
-    if program is not None:
-        _require_tensors(program, operator.program)
-    sides = _Sides(mapped, expression, operator.program if program is None else program)
+    sides = _sides_of(operator, expression, program)
     inputs = sides.inputs(seed)
     differs = sides.differs(inputs)
     first = None
     if explain and differs.any():
         first = _difference(sides, inputs, tuple(int(i) for i in np.argwhere(differs)[0]))
     return Certificate(
-        name=operator.name,
+        name=sides.name,
         program=sides.program.hash,
         expression=hashlib.sha256(str(sides.plain).encode()).hexdigest()[:16],
         seed=seed,
@@ -257,17 +268,47 @@ def _require_none(name: str, value: object, of: str) -> None:
         raise CertificateError(f"certify: {name} must be given for {of} alone, got {value}")
 
 
-class _Sides:
-    """A program and its expression, as functions of plain inputs."""
+def _sides_of(operator: object, expression: te.Tensor | None, program: Program | None) -> _Sides:
+    """The sides of an operator, or of another program in its place."""
+    if not isinstance(operator, Operator | MappedOperator | LayerProgram):
+        raise CertificateError(
+            "certify: operator must be of a template or of map_expression, a compiled network, a layer's program, "
+            f"or a schedule, got {type(operator).__name__}"
+        )
+    if program is not None:
+        _require_tensors(program, operator.program)
+    used = operator.program if program is None else program
+    if isinstance(operator, LayerProgram):
+        if not isinstance(expression, te.Tensor):
+            got = type(expression).__name__
+            raise CertificateError(f"certify: expression must be the output of the layer's definition, got {got}")
+        packing = {packed.name: packed for packed in operator.packing}
+        return _Sides((used.name, used.name), used, packing, operator.unpacking, operator.unpacking, expression)
+    mapped = operator.mapped if isinstance(operator, Operator) else operator
+    wanted = _wanted(mapped)
+    expression = wanted if expression is None else expression
+    return _Sides((operator.name, mapped.name), used, mapped.packing, mapped.unpacking, wanted, expression)
 
-    def __init__(self, mapped: MappedOperator, expression: te.Tensor | None, program: Program) -> None:
-        result = _wanted(mapped) if expression is None else expression
-        _require_result(result, mapped)
-        self.program = program
+
+class _Sides:
+    """A program and its expression, as functions of plain inputs; the result is like `wanted`.
+    `names` are that of the operator and that of the function.
+    """
+
+    def __init__(
+        self,
+        names: tuple[str, str],
+        program: Program,
+        packing: Mapping[str, te.Tensor],
+        unpacking: te.Tensor,
+        wanted: te.Tensor,
+        result: te.Tensor,
+    ) -> None:
+        _require_result(result, wanted)
+        self.name, self.program = names[0], program
         self.sums = SumBounds()
-        self.packing = mapped.packing
-        self.unpacking = mapped.unpacking
-        self.plain = te.create_function(placeholders_of(result), [result], mapped.name)
+        self.packing, self.unpacking = packing, unpacking
+        self.plain = te.create_function(placeholders_of(result), [result], names[1])
         self.sources = {source_of(tensor).name: source_of(tensor) for tensor in self.packing.values()}
         for tensor in placeholders_of(result):
             _require_like(tensor, self.sources.setdefault(tensor.name, tensor), f"input {tensor.name}")
@@ -301,13 +342,13 @@ def _wanted(mapped: MappedOperator) -> te.Tensor:
     return mapped.form.output if mapped.view is None else mapped.view
 
 
-def _require_result(result: object, mapped: MappedOperator) -> None:
+def _require_result(result: object, wanted: te.Tensor) -> None:
     """CertificateError unless it is computed, and has the shape and type of the operator's."""
     if not isinstance(result, te.Tensor) or not isinstance(result.stage, Stage):
         raise CertificateError(
             f"certify: expression must be a tensor of te.compute, got {getattr(result, 'name', type(result).__name__)}"
         )
-    _require_like(result, _wanted(mapped), "result")
+    _require_like(result, wanted, "result")
 
 
 def _require_like(got: te.Tensor, wanted: te.Tensor, what: str) -> None:

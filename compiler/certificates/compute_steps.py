@@ -42,7 +42,7 @@ class ComputeSteps:
         begins = {name: getattr(self, name) + row[name] for name in ("acc", "src", "wgt", "scl", "out")}
         return replace(self, **begins)
 
-    def only(self, some: slice) -> ComputeSteps:
+    def only(self, some: slice | _Ints) -> ComputeSteps:
         """Some of the iterations."""
         return ComputeSteps(*(getattr(self, field.name)[some] for field in fields(self)))
 

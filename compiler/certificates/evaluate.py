@@ -45,7 +45,7 @@ class SymbolicMemory(InterpreterMemory):
     """Buffers of symbols; `sums` are the bounds of all reductions."""
 
     sums: SumBounds
-    _shared: tuple[Points, dict[int, Symbols]] | None = None
+    _shared: dict[int, tuple[Points, dict[int, Symbols]]] | None = None
 
     @staticmethod
     def stored(dtype: str) -> np.dtype[Any]:
@@ -54,15 +54,15 @@ class SymbolicMemory(InterpreterMemory):
 
     def store_all(self, stores: tuple[ir.Store, ...], at: Points) -> None:
         """Stores simultaneously; what values have in common is evaluated once."""
-        self._shared = at, {}
+        self._shared = {}
         super().store_all(stores, at)
         self._shared = None
 
     def value(self, expr: ir.Expr, at: Points) -> Symbols:
         """The value of `expr`, which broadcasts with the points; arbitrary at inactive points."""
-        if self._shared is None or at is not self._shared[0]:
+        if self._shared is None:
             return self._evaluated(expr, at)
-        values = self._shared[1]
+        values = self._shared.setdefault(id(at), (at, {}))[1]
         if id(expr) not in values:
             values[id(expr)] = self._evaluated(expr, at)
         return values[id(expr)]

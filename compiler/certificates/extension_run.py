@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps of extensions, and the stage on the way out, on symbols: their declared behaviour itself.
 
-The steps of an instruction run one after the other, since a step may read what the one before
-wrote. Private state is unknown before the program writes it.
+Steps of which none reads what another one writes run at once. Private state is unknown before the
+program writes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +19,9 @@ from vdla.compiler.certificates.compute_steps import ComputeSteps
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.operations import binary
 from vdla.compiler.certificates.pending import PendingProducts
-from vdla.compiler.certificates.symbols import CertificateError, Symbols, gathered, numbers, unknowns
+from vdla.compiler.certificates.state_sequence import SequenceOfStates, StateSequence, update_of
+from vdla.compiler.certificates.step_batches import StepBehaviour, levels
+from vdla.compiler.certificates.symbols import CertificateError, Symbols, chosen, gathered, numbers, unknowns
 from vdla.compiler.extensions.behaviour import reducer_of
 from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.extension import Extension
@@ -29,9 +31,11 @@ from vdla.compiler.te.expr import axis_name
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import EXTENSION_COLUMN, OldSum, PlugIn, PlugInState, Port, StatePort, isa_of
 
-_Row = Mapping[str, int]
-_Array = npt.NDArray[Any]
+_Ints = npt.NDArray[np.int64]
+_Bools = npt.NDArray[np.bool_]
 _COMBINED = {"sum": "add", "max": "max", "min": "min"}
+_MOST_STEPS = 1 << 8
+"""That run at once, so that the states before all of them fit in memory."""
 
 
 class ExtensionRun:
@@ -40,16 +44,19 @@ class ExtensionRun:
     def __init__(self, config: Config, products: PendingProducts, acc: Symbols, looks_up: bool) -> None:
         self._config, self._products, self._acc, self._looks_up = config, products, acc, looks_up
         self._states: dict[PlugInState, Symbols] = {}
+        self._instructions: dict[int, _Instruction] = {}
+        self._stage: StepBehaviour | None = None
 
-    def run(self, columns: list[int], row: _Row, steps: ComputeSteps) -> None:
-        """All steps of an instruction, without what it emits."""
-        plug_in = self._config.extensions[columns[EXTENSION_COLUMN]]
-        extension = _declared(self._config, plug_in)
-        fields = isa_of(self._config).col
-        known = {field.name: numbers([columns[fields[f"{plug_in.name}.{field.name}"]]]) for field in plug_in.fields}
-        for place in range(len(steps.acc)):
-            indices = {name: int(getattr(steps, name)[place]) for name in ("acc", "src", "wgt")}
-            self._step(extension, plug_in, known, indices, bool(steps.starts[place]))
+    def run(self, columns: Sequence[int], steps: ComputeSteps) -> Iterator[_Ints]:
+        """All steps of an instruction; yields the places of those that have run at once."""
+        number = columns[EXTENSION_COLUMN]
+        if number not in self._instructions:
+            self._instructions[number] = _Instruction(self._config, self._config.extensions[number])
+        instruction = self._instructions[number]
+        for begin in range(0, len(steps.acc), _MOST_STEPS):
+            part = steps.only(slice(begin, begin + _MOST_STEPS))
+            for batch in self._batches(instruction, instruction.fields(columns), part):
+                yield begin + batch
 
     def staged(self, entries: Symbols) -> Symbols:
         """Requantised entries, `[entries, lanes]`, behind the stage on the way out.
@@ -61,53 +68,83 @@ class ExtensionRun:
             return _elements(self._config.out_dtype, table, entries)
         stage = self._config.stage
         assert stage is not None
+        if self._stage is None:
+            self._stage = StepBehaviour(_stage_of(self._config).behaviour)
         states = {port.operand: self._state(port.state) for port in stage.states if port.operand is not None}
-        of_all = _of_all_entries(self._config, len(entries))
-        if of_all is not None:
-            return _output(of_all, {**states, stage.operand: entries}).reshape(entries.shape)
-        behaviour = _stage_of(self._config).behaviour
-        made = [_output(behaviour, {**states, stage.operand: entry}) for entry in entries]
-        return np.stack([one.reshape(-1) for one in made])
+        return _results(self._stage, {stage.operand: entries}, states)
 
-    def _step(
-        self, extension: Extension, plug_in: PlugIn, known: Mapping[str, Symbols], at: Mapping[str, int], starts: bool
+    def _batches(self, of: _Instruction, fields: Mapping[str, Symbols], steps: ComputeSteps) -> Iterator[_Ints]:
+        """The batches of steps, which run before they are yielded."""
+        plug_in, count = of.plug_in, len(steps.acc)
+        replaced = [held.state for held in plug_in.states if held.writes and held.index is None]
+        ports = {port.operand: (port, getattr(steps, name)) for name, port in plug_in.ports.indexed}
+        moved = {name: self._entries(*ports[name]) for name in of.sequence.ports}
+        before = {state: self._state(state)[0].copy() for state in replaced}
+        sequence: SequenceOfStates = of.sequence.run(count, fields, before, moved)
+        for state, values in sequence.after.items():
+            self._state(state)[0] = values
+        held = [one for one in plug_in.states if one.state not in sequence.after]
+        written = {one.state for one in held if one.writes}
+        tables = [one for one in held if one.operand and one.index is None and one.state not in written]
+        shared = {**fields, **{str(one.operand): _operand(one, self._state(one.state)) for one in tables}}
+        held = [one for one in held if one not in tables]
+        known = {*fields, *sequence.numbers}
+        for batch in _in_order(of, steps, held, alone=of.behaviour.looks_up(known, shared)):
+            operands = {name: self._entries(port, places[batch]) for name, (port, places) in ports.items()}
+            operands |= {name: gathered(values, batch) for name, values in sequence.operands.items()}
+            if of.extension.in_place is not None:
+                operands[of.extension.in_place] = gathered(self._acc, steps.acc[batch])
+            for one in held:
+                if one.operand is not None:
+                    rows = self._state(one.state)
+                    operands[one.operand] = rows if one.whole else gathered(rows, _rows(one, steps)[batch])
+            self._run_at_once(of, shared, operands, held, steps.only(batch))
+            yield batch
+
+    def _run_at_once(
+        self,
+        of: _Instruction,
+        shared: Mapping[str, Symbols],
+        operands: Mapping[str, Symbols],
+        held: Sequence[StatePort],
+        steps: ComputeSteps,
     ) -> None:
-        operands = dict(known)
-        for name, port in plug_in.ports.indexed:
-            operands[port.operand] = self._entries(port, at[name])
-        if extension.in_place is not None:
-            operands[extension.in_place] = self._acc[at["acc"]]
-        for held in plug_in.states:
-            if held.operand is not None:
-                rows = self._state(held.state)
-                operands[held.operand] = rows if held.whole else rows[_place(held, at)]
-        outputs = _outputs(extension.behaviour, operands)
-        for state, tensor in extension.updates.items():
-            (held,) = (one for one in plug_in.states if one.writes and one.state.name == state.name)
-            self._state(held.state)[_place(held, at)] = outputs[tensor.name].reshape(-1)
-        if extension.output is not None:
-            self._write(plug_in, extension, at["acc"], outputs[extension.output.name].reshape(-1), starts)
-
-    def _write(self, plug_in: PlugIn, extension: Extension, place: int, result: Symbols, starts: bool) -> None:
-        if plug_in.writes_inputs:
-            inputs = self._products.inputs
-            self._products.write(inputs, place, result.reshape(1, *inputs.now.shape[1:]))
+        """Steps none of which reads what another one writes."""
+        updates = [(one, update_of(of.extension, one.state).name) for one in held if one.writes]
+        output = of.extension.output
+        names = [name for _, name in updates] + ([] if output is None else [output.name])
+        if not names:
             return
-        if plug_in.old is OldSum.ACCUMULATE and not starts:
-            result = binary(_COMBINED[reducer_of(extension.output)], self._acc[place], result, "int32")
-        self._acc[place] = result
+        values = of.behaviour.outputs(len(steps.acc), shared, operands, names)
+        for one, name in updates:
+            self._state(one.state)[_rows(one, steps)] = values[name]
+        if output is not None:
+            self._write(of, steps, values[output.name])
 
-    def _entries(self, port: Port, index: int) -> Symbols:
+    def _write(self, of: _Instruction, steps: ComputeSteps, result: Symbols) -> None:
+        if of.plug_in.writes_inputs:
+            inputs = self._products.inputs
+            for place, entry in zip(steps.acc.tolist(), result, strict=True):
+                self._products.write(inputs, place, entry.reshape(1, *inputs.now.shape[1:]))
+            return
+        if of.plug_in.old is OldSum.ACCUMULATE and not steps.starts.all():
+            op = _COMBINED[reducer_of(of.extension.output)]
+            total = binary(op, gathered(self._acc, steps.acc), result, "int32")
+            result = chosen(steps.starts[:, None], result, total)
+        self._acc[steps.acc] = result
+
+    def _entries(self, port: Port, places: _Ints) -> Symbols:
+        """The operands of steps, `[steps, elements]`."""
         if port.bits is not None:
             rule = "operands of extensions must be elements of their buffers"
             raise CertificateError(f"certify: {rule}, got {port.operand} of {port.bits} bits")
         if port.buffer is Buffer.ACC:
-            return gathered(self._acc, np.array(index))
+            return gathered(self._acc, places)
         entries = (self._products.inputs if port.buffer is Buffer.INP else self._products.weights).now
         size = self._config.block_out if port.vector else int(np.prod(entries.shape[1:])) * port.entries
         if port.vector and port.buffer is Buffer.INP:
             size *= self._config.batch
-        return gathered(entries.reshape(-1, size), np.array(index))
+        return gathered(entries.reshape(-1, size), places)
 
     def _state(self, state: PlugInState) -> Symbols:
         """The rows of a state, `[rows, elements]`."""
@@ -117,23 +154,47 @@ class ExtensionRun:
         return self._states[state]
 
 
-def _place(held: StatePort, at: Mapping[str, int]) -> int:
-    """The row of a state that a step uses."""
-    return 0 if held.index is None else at[held.index]
+class _Instruction:
+    """What is known of an instruction of an extension."""
+
+    def __init__(self, config: Config, plug_in: PlugIn) -> None:
+        self.plug_in, self.extension = plug_in, _declared(config, plug_in)
+        self.behaviour = StepBehaviour(self.extension.behaviour)
+        self.sequence = StateSequence(self.extension, plug_in, self.behaviour)
+        columns = isa_of(config).col
+        self._columns = {one.name: columns[f"{plug_in.name}.{one.name}"] for one in plug_in.fields}
+
+    def fields(self, columns: Sequence[int]) -> dict[str, Symbols]:
+        """Its own fields."""
+        return {name: numbers([columns[place]]) for name, place in self._columns.items()}
 
 
-def _outputs(behaviour: ir.Function, operands: Mapping[str, Symbols]) -> dict[str, Symbols]:
-    """What a behaviour computes of its operands, in its shapes."""
-    given = {
-        name: operands[name].reshape(behaviour.buffers[name].dims)
-        for name in behaviour.params
-        if name not in ir.output_names(behaviour)
-    }
-    return evaluate(behaviour, given)
+def _in_order(of: _Instruction, steps: ComputeSteps, held: Sequence[StatePort], *, alone: bool) -> list[_Ints]:
+    """The steps in batches of which none reads what another one writes; each `alone` if so."""
+    ports = dict(of.plug_in.ports.indexed)
+    count, written = len(steps.acc), {one.state for one in held if one.writes}
+    writes_sums = of.extension.output is not None and not of.plug_in.writes_inputs
+    sums_read = [getattr(steps, name) for name, port in ports.items() if port.buffer is Buffer.ACC]
+    alone |= writes_sums and any(np.isin(places, steps.acc).any() for places in sums_read)
+    alone |= of.plug_in.writes_inputs and any(port.buffer is Buffer.INP for port in ports.values())
+    alone |= any(one.index is None for one in held if one.state in written)
+    alone |= any(len({one.index for one in held if one.state == state}) > 1 for state in written)
+    if alone:
+        return list(np.arange(count)[:, None])
+    every = slice(None)
+    keys: list[tuple[_Ints, _Bools | slice]] = [(_rows(one, steps), every) for one in held if one.writes]
+    keys += [(steps.acc, every)] if of.extension.output is not None else []
+    keys += [(steps.out, steps.ends)] if steps.ends.any() else []
+    return levels(count, keys)
 
 
-def _output(behaviour: ir.Function, operands: Mapping[str, Symbols]) -> Symbols:
-    return next(iter(_outputs(behaviour, operands).values()))
+def _rows(held: StatePort, steps: ComputeSteps) -> _Ints:
+    """The row of a state that each step uses."""
+    return np.zeros_like(steps.acc) if held.index is None else np.asarray(getattr(steps, held.index))
+
+
+def _operand(held: StatePort, rows: Symbols) -> Symbols:
+    return rows if held.whole else rows[0]
 
 
 @lru_cache(maxsize=8)
@@ -145,41 +206,15 @@ def _stage_of(config: Config) -> EmitStage:
     return declared
 
 
-@lru_cache(maxsize=64)
-def _of_all_entries(config: Config, count: int) -> ir.Function | None:
-    """The behaviour of a stage for so many entries, each with the same states; None where it has
-    several steps.
-    """
-    assert config.stage is not None
-    declared, operand = _stage_of(config), config.stage.operand
-    body = declared.output.stage
-    assert isinstance(body, Stage)
-    if any(tensor.stage is not None for tensor in body.reads):
-        return None
-    tensors = tuple(
-        te.placeholder((count, *tensor.shape), tensor.dtype, operand) if tensor.name == operand else tensor
-        for tensor in body.reads
-    )
-
-    def value(entry: te.Value, *at: te.Value) -> te.Value:
-        places = {axis_name(axis): place.expr for axis, place in zip(body.axes, at, strict=True)}
-        expr = _of_entry(ir.substitute(body.value.expr, places), operand, entry.expr)
-        return te.Value(expr, body.value.dtype, tensors=tensors)
-
-    result = te.compute((count, *declared.output.shape), value, declared.output.name)
-    return te.create_function(list(tensors), [result], declared.name)
-
-
-def _of_entry(expr: ir.Expr, operand: str, entry: ir.Expr) -> ir.Expr:
-    """`expr` with the operand's elements in one of several entries."""
-    mapped = ir.map_operands(expr, lambda part: _of_entry(part, operand, entry))
-    if isinstance(mapped, ir.Load) and mapped.buffer == operand:
-        return ir.Load(operand, (entry, *mapped.indices))
-    return mapped
+def _results(stage: StepBehaviour, entries: Mapping[str, Symbols], states: Mapping[str, Symbols]) -> Symbols:
+    """What a stage makes of entries, `[entries, lanes]`, each with the same states."""
+    ((_, operand),) = entries.items()
+    (output,) = ir.output_names(stage.fn)
+    return stage.outputs(len(operand), states, entries, [output])[output]
 
 
 @lru_cache(maxsize=8)
-def _results_of_stage(config: Config) -> _Array | None:
+def _results_of_stage(config: Config) -> npt.NDArray[Any] | None:
     """What the stage of a machine computes of each value, the least one first; None if it has
     states, or computes results of more than the element at their place.
     """
@@ -194,12 +229,12 @@ def _results_of_stage(config: Config) -> _Array | None:
     if config.stage.states or in_all != in_loads or any(load.indices != places for load in loads):
         return None
     low, high = map(int, ir.limits(config.out_dtype))
-    shape = declared.output.shape
-    entries = (numbers(np.full(shape, at)) for at in range(low, high + 1))
-    return np.array([_output(declared.behaviour, {config.stage.operand: entry}).flat[0]["low"] for entry in entries])
+    lanes = int(np.prod(declared.output.shape))
+    entries = numbers(np.repeat(np.arange(low, high + 1)[:, None], lanes, axis=1))
+    return _results(StepBehaviour(declared.behaviour), {config.stage.operand: entries}, {})[:, 0]["low"]
 
 
-def _elements(dtype: str, table: _Array, entries: Symbols) -> Symbols:
+def _elements(dtype: str, table: npt.NDArray[Any], entries: Symbols) -> Symbols:
     """The elements of a table at values, the least of which has its first one."""
     data, content = te.placeholder(entries.shape, dtype, "data"), te.placeholder(table.shape, dtype, "table")
     least = int(ir.limits(dtype)[0])

@@ -30,10 +30,6 @@ class NotProvableError(CertificateError):
     """A node whose meaning on symbols is unknown; the message names it."""
 
 
-_WITHOUT_LEMMAS = ("vdla.QRowNorm", "vdla.QRowSoftmax")
-"""Operators of integers that no lemma relates to the steps of their programs."""
-
-
 def run_graph(graph: Graph, inputs: Mapping[str, Symbols]) -> dict[str, Symbols]:
     """All values of a graph, by name.
 
@@ -64,7 +60,7 @@ def _results(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> dict[st
     integers = integer_results(graph, node, values)
     if integers is not None:
         return {node.outputs[0]: integers}
-    if _has_floats(graph, node) or node.op in _WITHOUT_LEMMAS:
+    if _has_floats(graph, node):
         raise CertificateError(f"operator must have an expression of integers, got {node.op}")
     made = graph_function(body_of(graph, node), Target.named(_PLAIN_CPU), "node")
     given = [*(values[name] for name in made.inputs), *map(numbers, made.constants.values())]

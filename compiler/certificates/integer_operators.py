@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.certificates.requantise import requantised_by_numbers
+from vdla.compiler.certificates.requantise import Bounds, requantised_by_numbers
 from vdla.compiler.certificates.symbols import Symbols
 from vdla.compiler.graph import Node
+from vdla.compiler.operators.definitions.row_norm import normal_numbers, of_sign
+from vdla.compiler.operators.definitions.row_softmax import row_shares
 from vdla.compiler.operators.definitions.sliding import SlidingWindow, sliding
 from vdla.hardware.numerics import pack_scale, scales_from_floats
 
@@ -27,12 +29,14 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class IntegerNode:
     """The operands of a node as tensors, and how its sums are requantised.
 
-    `scales` are lanes of scales, and how many sums next to each other have the same one.
+    `scales` are lanes of scales, and how many sums next to each other have the same one; `bounds`
+    those of results, if they are not those of the node.
     """
 
     def __init__(self, node: Node, tensors: Sequence[te.Tensor]) -> None:
         self.node, self.tensors = node, tensors
         self.scales: tuple[Array, int] = np.zeros(0, np.int64), 1
+        self.bounds: Bounds | None = None
 
     def __getitem__(self, attribute: str) -> Any:  # noqa: ANN401  of any attribute
         return self.node.attributes[attribute]
@@ -52,6 +56,11 @@ class IntegerNode:
         """Sums of so many elements, `[places...]`, requantised after they are divided by these."""
         return self._requantised(sums, _lanes((self._factors() / counts).reshape(-1)), 1)
 
+    def unchanged(self, elements: te.Tensor) -> te.Tensor:
+        """Elements of 8 bits, requantised by 1 as the machine does."""
+        self.bounds = 0, -128, 127
+        return self._requantised(elements, _lanes(np.ones(1)), 1)
+
     def _factors(self) -> Array:
         return np.asarray(np.ldexp(self["multiplier"].astype(np.float64), -self["shift"]))
 
@@ -62,7 +71,7 @@ class IntegerNode:
     def requantised(self, sums: Symbols) -> Symbols:
         """The results of sums, as symbols."""
         lanes, inner = self.scales
-        zero, low, high = (int(self[name]) for name in ("y_zero_point", "low", "high"))
+        zero, low, high = self.bounds or (int(self[name]) for name in ("y_zero_point", "low", "high"))
         return requantised_by_numbers(sums, lanes, inner, (zero, low, high), "int8")
 
 
@@ -231,16 +240,48 @@ def _counts(operands: IntegerNode, window: SlidingWindow) -> Array:
     return np.maximum(counts, 1)
 
 
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def qrow_softmax(operands: IntegerNode) -> te.Tensor:
+    """vdla.QRowSoftmax, along the last dimension."""
+    (x,) = operands.tensors
+    return operands.results(row_shares(x, operands["factor"]), len(x.shape) - 1)
+
+
+def qfactor(operands: IntegerNode) -> te.Tensor:
+    """vdla.QFactor: matrices or their transposes, which a requantisation by 1 does not change."""
+    (x,) = operands.tensors
+    (*outer, rows, columns), transposed = x.shape, operands["transposed"]
+    shape = (*outer, columns, rows) if transposed else x.shape
+
+    def element(*i: te.Value) -> te.Value:
+        return te.cast("int32", x[(*i[:-2], i[-1], i[-2])] if transposed else x[i])
+
+    return operands.unchanged(te.compute(shape, element, "factor"))
+
+
+def qrow_norm(operands: IntegerNode) -> te.Tensor:
+    """vdla.QRowNorm, along the last dimension."""
+    x, sign, bias = operands.tensors
+    normal = normal_numbers(x, bool(operands["centred"]), operands["least"])
+    signed = te.compute(x.shape, lambda *i: of_sign(normal[i], sign[i[-1]]) + bias[i[-1]], "sums")
+    return operands.results(signed, len(x.shape) - 1)
+
+
 OPERATORS: Mapping[str, Callable[[IntegerNode], te.Tensor]] = {
     "vdla.QAdd": qadd,
     "vdla.QAveragePool": qaverage_pool,
     "vdla.QConv": qconv,
     "vdla.QConvTranspose": qconv_transpose,
     "vdla.QDense": qdense,
+    "vdla.QFactor": qfactor,
     "vdla.QLeakyRelu": qleaky_relu,
     "vdla.QMatMul": qmatmul,
     "vdla.QMaxPool": qmax_pool,
     "vdla.QMul": qmul,
     "vdla.QRescale": qrescale,
+    "vdla.QRowNorm": qrow_norm,
+    "vdla.QRowSoftmax": qrow_softmax,
 }
 """The expressions of the sums by operator, which `IntegerNode.requantised` makes results of."""

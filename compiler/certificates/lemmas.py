@@ -226,6 +226,13 @@ BOUNDS: tuple[ResultBounds, ...] = (
         lambda k, x, y: k.shifted(x.high, y.low),
         (known, _shift_amount),
     ),
+    ResultBounds(
+        "a shift is nearer to 0",
+        "shr",
+        lambda k, x, y: k.most("min", [x.low, k.zero]),
+        lambda k, x, y: k.most("max", [x.high, k.zero]),
+        (lambda k, x, y: (y.low >= 0) & (y.high < k.width),),
+    ),
     ResultBounds("bounds of a remainder", "mod", lambda k, x, y: k.zero, lambda k, x, y: y.high - 1, (_positive,)),
     ResultBounds(
         "bounds of a mask", "and", lambda k, x, y: k.zero, lambda k, x, y: y.high, (lambda k, x, y: y.low >= 0,)
@@ -256,6 +263,13 @@ BOUNDS: tuple[ResultBounds, ...] = (
         lambda k, x, y: k.most("max", [x.high, y.high]),
     ),
 )
+
+
+def _spans(bits: int, x: Any, y: Any, z: Any) -> Any:  # noqa: ANN401  of any algebra
+    """Signed integers of so many bits, and the mask of these."""
+    half = 1 << (bits - 1)
+    return (x.low >= -half) & (y.high < half) & (z.low == 2 * half - 1) & (z.high == 2 * half - 1)
+
 
 # --- laws -----------------------------------------------------------------------------------------
 
@@ -299,7 +313,33 @@ CLIPS_COMMUTE = Law(
     lambda k, op, x, y, z: k.op("max", k.op(op, x, z), y),
     (lambda k, x, y, z: y.high <= z.low,),
 )
-LAWS: tuple[Law, ...] = (COMMUTES, ASSOCIATES, DISTRIBUTES, SHIFTS_ADD, CLIPS_COMMUTE)
+DISTANCES_ARE_SHORT = Law(
+    "the distance from a maximum of 8 bits has 8 bits",
+    frozenset({"max"}),
+    lambda k, op, x, y, z: k.op("sub", k.op(op, x, y), x),
+    lambda k, op, x, y, z: k.op("and", k.op("sub", k.op(op, x, y), x), z),
+    (lambda k, x, y, z: _spans(3, x, y, z) | _spans(8, x, y, z),),
+)
+REQUANTISED_BY_ONE = Law(
+    "a requantisation by 1 changes nothing",
+    frozenset({"shr"}),
+    lambda k, op, x, y, z: k.op(op, k.op("add", k.op("add", k.op("shl", x, y), z), k.op("and", x, k.number(1))), y),
+    lambda k, op, x, y, z: k.op("add", x, k.number(0)),
+    (
+        lambda k, x, y, z: (y.low > 0) & (y.low < k.width) & (y.low == y.high),
+        lambda k, x, y, z: (z.low >= 0) & (k.shifted(z.high + 1, y.low) == 0),
+        lambda k, x, y, z: (x.high < k.shifted(k.last, y.low)) & (x.low + k.shifted(k.last, y.low) >= 0),
+    ),
+)
+LAWS: tuple[Law, ...] = (
+    COMMUTES,
+    ASSOCIATES,
+    DISTRIBUTES,
+    SHIFTS_ADD,
+    CLIPS_COMMUTE,
+    DISTANCES_ARE_SHORT,
+    REQUANTISED_BY_ONE,
+)
 
 NARROWS = TypeLaw("a cast that narrows is one of the operands", frozenset({"add", "sub", "mul"}), widens=False)
 WIDENS = TypeLaw(

@@ -13,6 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from vdla.compiler.certificates.blas_threads import one_blas_thread
 from vdla.compiler.certificates.region_certificate import (
     RegionCertificate,
     RegionProgram,
@@ -118,7 +119,7 @@ def certify_network(network: CertifiableNetwork, seed: int = 0, progress: Progre
     """
     regions = list(region_programs(network))
     verdicts = []
-    with work_limit():
+    with work_limit(), one_blas_thread():
         for done, (name, expression, given) in enumerate(regions):
             progress(name, done, len(regions))
             unknown = _without_expression(name, given.program)

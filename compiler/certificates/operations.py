@@ -110,7 +110,7 @@ def _exact(bounds: Array) -> Array:
 
 def ring_bounds(op: str, a: Array, a_high: Array, b: Array, b_high: Array) -> tuple[Array, Array]:
     """The bounds of `a op b` of a ring operation."""
-    lemma, k = _BOUNDS[op], _Algebra("int64")
+    (lemma,), k = _BOUNDS[op], _Algebra("int64")
     x, y = _Interval(a, a_high), _Interval(b, b_high)
     return lemma.low(k, x, y), lemma.high(k, x, y)
 
@@ -163,7 +163,7 @@ _BY_STRUCTURE = {"min": extreme, "max": extreme, "shr": _shift_right}
 
 
 _REWRITES = {op: tuple(x for x in lemmas.REWRITES if x.op == op) for op in {x.op for x in lemmas.REWRITES}}
-_BOUNDS = {lemma.op: lemma for lemma in lemmas.BOUNDS}
+_BOUNDS = {op: tuple(x for x in lemmas.BOUNDS if x.op == op) for op in {x.op for x in lemmas.BOUNDS}}
 
 
 def _width(dtype: str) -> int:
@@ -237,10 +237,10 @@ def _bounded(op: str, made: Symbols, a: Symbols, b: Symbols, dtype: str) -> Symb
     if op in EXTREMES or op not in _BOUNDS:
         return made
     k, operands = _Algebra(dtype), [_Operand(a), _Operand(b)]
-    lemma = _BOUNDS[op]
-    holds = _holds(lemma.needs, k, operands)
-    made["low"] = np.where(holds, np.maximum(made["low"], lemma.low(k, *operands)), made["low"])
-    made["high"] = np.where(holds, np.minimum(made["high"], lemma.high(k, *operands)), made["high"])
+    for lemma in _BOUNDS[op]:
+        holds = _holds(lemma.needs, k, operands)
+        made["low"] = np.where(holds, np.maximum(made["low"], lemma.low(k, *operands)), made["low"])
+        made["high"] = np.where(holds, np.minimum(made["high"], lemma.high(k, *operands)), made["high"])
     exact = known(made)
     return chosen(exact, numbers(made["low"]), made).copy() if exact.any() else made
 
@@ -290,7 +290,7 @@ def select(
 ) -> Symbols:
     """`a` where the condition holds, else `b`; `compared` are the comparison and operands of it."""
     condition, a, b = np.broadcast_arrays(condition, settled(a, dtype), settled(b, dtype))
-    bounds, k, (x, y) = _BOUNDS["select"], _Algebra(dtype), (_Operand(a), _Operand(b))
+    (bounds,), k, (x, y) = _BOUNDS["select"], _Algebra(dtype), (_Operand(a), _Operand(b))
     made = unstructured(("select",), bounds.low(k, x, y), bounds.high(k, x, y), condition, a, b)
     made = _applied("select", made, (a, b, a, b), dtype)
     if compared is not None:

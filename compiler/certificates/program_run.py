@@ -8,7 +8,7 @@ instruction that use different sums run at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -221,12 +221,8 @@ class SymbolicRun:
     def _extension(self, row: _Row, columns: list[int]) -> None:
         self.products.flush()
         steps = self.steps.of(row)
-        emits = row["emit"] != Emit.NONE and steps.ends.any()
-        for some in _until_ends(steps) if emits else [slice(None)]:
-            part = steps.only(some)
-            self.extensions.run(columns, row, part)
-            if part.ends.any():
-                self._emit_ends(row, part, np.array([-1]), self.acc[part.acc[-1:]].copy())
+        for some in self.extensions.run(columns, steps):
+            self._emit_ends(row, steps, some, gathered(self.acc, steps.acc[some]))
 
     def _stage(self, row: _Row) -> None:
         """Put the results of an instruction through the stage; its states are those behind it."""
@@ -296,15 +292,6 @@ def _positive(value: int) -> int:
 @lru_cache(maxsize=1024)
 def _number(value: int) -> Symbols:
     return numbers(value)
-
-
-def _until_ends(steps: ComputeSteps) -> Iterator[slice]:
-    """The steps of an instruction in parts, each up to one that ends a sum."""
-    begin = 0
-    for end in [*(np.flatnonzero(steps.ends) + 1).tolist(), len(steps.ends)]:
-        if end > begin:
-            yield slice(begin, end)
-        begin = end
 
 
 def _earlier(what: str, shape: tuple[int, ...], dtype: str) -> Symbols:

@@ -9,7 +9,7 @@ its largest element, and the sum of its terms, in whose place comes the logarith
 import vdla
 from vdla import te
 from vdla.compiler.layer_programs import row_pieces, row_strips
-from vdla.compiler.operators.definitions.row_softmax import FACTOR_BITS, logarithm, share, term
+from vdla.compiler.operators.definitions.row_softmax import FACTOR_BITS, distance, logarithm, share, term
 from vdla.isa import Buffer, Emit, Load, PlugInField, isa_of
 
 ROWS = 64
@@ -223,14 +223,11 @@ def declare(config):
     lowest = -(1 << (config.inp_bits - 1))
     k = te.reduce_axis(lanes, "k")
 
-    def wide(b, o):
-        return te.cast("int32", x[b, o])
-
     def below(b, o):
-        return (row[b, 0] - wide(b, o)) & 255  # of elements of the row, which are not greater than the largest
+        return distance(row[b, 0], x[b, o])
 
     def most(b, i):
-        element = te.select(te.all_of(i < 1, k < count[0]), wide(b, k), lowest)
+        element = te.select(te.all_of(i < 1, k < count[0]), te.cast("int32", x[b, k]), lowest)
         return te.max(element, axis=k, init=row[b, i])
 
     def total(b, i):

@@ -58,13 +58,18 @@ def row_shares(data: te.Tensor, factor: int) -> te.Tensor:
     *outer, keys = data.shape
     k, j = te.reduce_axis(keys, "k"), te.reduce_axis(keys, "j")
     most = te.compute(tuple(outer), lambda *i: te.max(te.cast("int32", data[(*i, k)]), axis=k), "most")
-    steps = te.compute(data.shape, lambda *i: (most[i[:-1]] - te.cast("int32", data[i])) * factor, "steps")
+    steps = te.compute(data.shape, lambda *i: distance(most[i[:-1]], data[i]) * factor, "steps")
     total = te.compute(tuple(outer), lambda *i: te.sum(term(steps[(*i, j)]), axis=j), "total")
     scale = te.compute(tuple(outer), lambda *i: logarithm(total[i]), "logarithm")
     return te.compute(data.shape, lambda *i: share(steps[i] + scale[i[:-1]]), "shares")
 
 
 # --- of one element, as a step of the machine has it ----------------------------------------------
+
+
+def distance(most: te.Value, element: te.Value) -> te.Value:
+    """How far an element of 8 bits is below the largest one of its row, which has 8 bits too."""
+    return (most - te.cast("int32", element)) & 255
 
 
 def term(exponent: te.Value) -> te.Value:

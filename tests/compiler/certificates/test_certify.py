@@ -314,7 +314,7 @@ def test_another_expression_or_program_is_refused_with_what_differs() -> None:
 def test_what_is_no_operator_is_refused() -> None:
     with pytest.raises(CertificateError) as caught:
         certify(operators(TINY)[0].program)  # type: ignore[arg-type]
-    rule = "operator must be of a template or of map_expression, a compiled network, or a schedule"
+    rule = "operator must be of a template or of map_expression, a compiled network, a layer's program, or a schedule"
     assert str(caught.value) == f"certify: {rule}, got Program"
 
 
