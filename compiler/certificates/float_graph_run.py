@@ -32,6 +32,7 @@ from vdla.compiler.certificates.symbols import (
     unstructured,
 )
 from vdla.compiler.graph import Array, Graph, Node, TensorType
+from vdla.compiler.graph.accelerator import ACCELERATED, REGION, RegionExpression, region_expressions
 from vdla.compiler.graph.groups import FUSED, body_of
 from vdla.compiler.graph.operators.graph_function import GraphFunction, graph_function
 from vdla.compiler.graph.passes import is_random
@@ -53,6 +54,9 @@ class GraphRun:
     are inputs of expressions, unless they are `fixed`: these transform constants as they like.
     With `short`, products read values without structure: then the coefficients of sums of many
     layers do not grow until they are too large for the field, at other places in other graphs.
+
+    `before` is the graph whose nodes regions of the machine run; their programs are certified on
+    their own.
     """
 
     graph: Graph
@@ -64,6 +68,7 @@ class GraphRun:
     close: float = 0.0
     fixed: bool = False
     short: bool = False
+    before: Graph | None = None
 
     def run(self, inputs: Mapping[str, Symbols], given: Mapping[str, Symbols] | None = None) -> GraphRun:
         """Evaluate all nodes; `given` are symbols of constants that are not their numbers.
@@ -102,10 +107,60 @@ class GraphRun:
             outputs = zip(node.outputs, inner.graph.outputs, strict=True)
             self.values.update({name: inner.values[inside] for name, inside in outputs})
             return
-        results = self._results(node)
-        for name, made in zip(node.outputs, results, strict=True):
+        results = self._of_region(node) if node.op == ACCELERATED else None
+        for name, made in zip(node.outputs, results or self._results(node), strict=True):
             if name and made is not None:
                 self.values[name] = made
+
+    # --- regions of the machine
+
+    def _of_region(self, node: Node) -> Sequence[Symbols | None] | None:
+        """What a region hands on, packed, if it has the packed inputs of its nodes; else None."""
+        expression = self._expression_of(node)
+        if expression is None or any(name not in self.values for name in expression.plain.inputs):
+            return None
+        plain = self._inner(expression.plain, {name: self.values[name] for name in expression.plain.inputs})
+        for name in expression.packing:
+            made, given = (values[name]["value"].reshape(-1) for values in (plain.values, self.values))
+            if made.shape != given.shape or (made != given).any():
+                return None
+        return self._packed(node, expression.unpacked, plain)
+
+    def _expression_of(self, node: Node) -> RegionExpression | None:
+        """What the nodes of a region compute, where the graph before has these nodes."""
+        region = node.attributes[REGION]
+        if self.before is None or any(self.before.producers.get(one.outputs[0]) != one for one, _, _ in region.calls):
+            return None
+        others = (one.attributes[REGION] for one in self.graph.nodes if one.op == ACCELERATED)
+        calls = {one.outputs[0]: call for other in others for one, call, _ in other.calls}
+        every = region_expressions(self.before, region.config, calls, self.graph.replace(nodes=(node,)))
+        return every[0]
+
+    def _inner(self, graph: Graph, values: Mapping[str, Symbols]) -> GraphRun:
+        """The run of a part of the graph before."""
+        made = GraphRun(graph, self.target, self.arrays, short=self.short).run(values)
+        self.opaque |= made.opaque
+        return made
+
+    def _packed(self, node: Node, unpacked: Graph, plain: GraphRun) -> Sequence[Symbols | None] | None:
+        """The packed results that unpacking makes the plain ones of; gaps of blocks are unknown."""
+        packed = graph_inputs(unpacked, 0)
+        moved = self._inner(unpacked, packed)
+        every = np.concatenate([one["value"].reshape(-1) for one in packed.values()])
+        made, order = np.concatenate([one.reshape(-1) for one in packed.values()]), np.argsort(every)
+        for name in unpacked.outputs:
+            values = moved.values[name]["value"].reshape(-1)
+            places = order[np.searchsorted(every, values, sorter=order).clip(0, len(order) - 1)]
+            if (every[places] != values).any():
+                return None
+            made[places] = plain.values[name].reshape(-1)
+        ends = np.cumsum([one.size for one in packed.values()])[:-1]
+        parts = {name: part for name, part in zip(packed, np.split(made, ends), strict=True)}
+        if set(parts) != set(node.outputs):
+            return None
+        return [parts[name].reshape(_shape(self.graph, name)) for name in node.outputs]
+
+    # --- nodes
 
     def _results(self, node: Node) -> Sequence[Symbols | None]:
         try:

@@ -108,7 +108,7 @@ def certify_pass(
 def _run_after(first: GraphRun, before: Graph, after: Graph) -> GraphRun:
     folded = FoldedWeights(first, after)
     given = {name: first.values[old] for name, old in zip(after.inputs, before.inputs, strict=True)}
-    second = GraphRun(after, first.target, first.arrays, fixed=first.fixed, short=first.short).run(
+    second = GraphRun(after, first.target, first.arrays, fixed=first.fixed, short=first.short, before=before).run(
         given, folded.symbols
     )
     second.close = max(second.close, folded.close)

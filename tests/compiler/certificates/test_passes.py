@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.integer_layers import IntegerLayers
 from numpy.random import default_rng
 
 from vdla.benchmarks.certify_passes import PASS_KINDS, faults_of
 from vdla.compiler.certificates.pass_certificate import PassCertifier, PassVerdict, certify_pass, run_before
 from vdla.compiler.graph import Array, Graph, Node, TensorType
+from vdla.compiler.graph.accelerator import ACCELERATED, REGION
 from vdla.compiler.graph.passes import fold_batch_norm, fold_constants
 from vdla.compiler.graph.passes.fusion import fuse
 from vdla.networks.registry import NETWORKS
@@ -160,3 +162,69 @@ def test_planted_faults_are_refused(kind: str) -> None:
     faults = faults_of(after, kind, default_rng(0), 3)
     assert faults
     assert not any(certify_pass("wrong", before, fault, first=first).holds for fault in faults)
+
+
+# --- regions of the machine -----------------------------------------------------------------------
+
+
+def partitioned() -> tuple[Graph, Graph]:
+    """A network of integers, and the same with regions for the machine."""
+    made = IntegerLayers(3, (1, 6, 5, 6))
+    for kind in ("conv", "depthwise", "add", "conv"):
+        made.layer(kind)
+    graph, pairs = made.graph(), []
+
+    def keep(name: str, before: Graph, after: Graph) -> None:
+        if name == "partition":
+            pairs.append((before, after))
+
+    places = {node.outputs[0]: "vdla" for node in graph.nodes}
+    compile_network(graph, "tiny", place=places, certify=False, observe=keep)
+    ((before, after),) = pairs
+    return before, after
+
+
+def test_a_partition_is_certified_by_what_its_regions_hand_on() -> None:
+    before, after = partitioned()
+    assert any(node.op == ACCELERATED for node in after.nodes)
+    certificate = certify_pass("partition", before, after)
+    assert certificate.verdict is PassVerdict.CERTIFIED, certificate
+    assert ACCELERATED not in certificate.opaque
+
+
+def changed_regions(after: Graph, change: Callable[[Any], Any]) -> Graph:
+    """A partitioned graph with other regions."""
+    nodes = [
+        replace(node, attributes={**node.attributes, REGION: change(node.attributes[REGION])})
+        if node.op == ACCELERATED
+        else node
+        for node in after.nodes
+    ]
+    return after.replace(nodes=tuple(nodes))
+
+
+def with_other_bound(region: Any) -> Any:
+    node, call, sources = region.calls[0]
+    other = replace(node, attributes={**node.attributes, "high": int(node.attributes["high"]) - 1})
+    return replace(region, calls=((other, call, sources), *region.calls[1:]))
+
+
+def test_a_region_of_other_nodes_is_a_difference() -> None:
+    before, after = partitioned()
+    assert not certify_pass("wrong", before, changed_regions(after, with_other_bound)).holds
+
+
+def test_values_that_are_packed_or_unpacked_otherwise_are_a_difference() -> None:
+    """Two dimensions of equal extents change places; the fourth constant is the same everywhere."""
+    before, after = partitioned()
+    wrong = []
+    for node in after.nodes:
+        if node.op == "Transpose" and not node.outputs[0].startswith("c4"):
+            perm, extents = node.attributes["perm"], after.tensor(node.outputs[0]).extents
+            pairs = [(a, b) for a in range(len(perm)) for b in range(a) if extents[a] == extents[b] > 1]
+            for a, b in pairs:
+                swapped = tuple(perm[{a: b, b: a}.get(d, d)] for d in range(len(perm)))
+                other = replace(node, attributes={**node.attributes, "perm": swapped})
+                wrong.append(after.replace(nodes=tuple(other if one is node else one for one in after.nodes)))
+    assert len(wrong) > 3
+    assert not any(certify_pass("wrong", before, one).holds for one in wrong)
