@@ -61,9 +61,27 @@ others for the parameters of every preset by `vdla bench proofs`, and for `tiny`
 `tests/hardware/formal`, which also plants defects that each proof must refute.
 """
 _NOT_PROVED = """\
-The rules of the AXI port of the machine follow: reads are bursts of the cutter, which the arbiter
-presents unchanged until they are accepted, below the limit; writes are those of the store unit.
-With several memory ports, the merge of reads (`vdla_read_ports`) is tested and not proved.
+The rules of AXI at the ports of the machine follow, for one, two and four read ports, over starts,
+errors and resets by software:
+
+| rule | reads of one port | of several | writes |
+|---|---|---|---|
+| an address stays until it is accepted | read arbiter | read port | store |
+| a burst stays within 4 KiB and the length | fetch, load engine, machine | read port | store |
+| beats follow their address, the last is marked |  |  | store |
+| no more bursts are outstanding than the limit | read arbiter | read ports | store |
+| no reset, start or end with a burst outstanding | machine | machine | machine |
+
+Assumed in the proof of `vdla`, where the modules that show it are free: fetch and load engines offer
+a burst until it is granted, within its page and length, from three cycles after the start of fetch
+(their proofs); the store unit begins none while it is halted, and what it offers is outstanding (its
+proof); limits stay and a start finds the machine idle (tests of the registers); an instruction ends
+after its last beat or response (equality with the simulator, and an assertion in every simulation).
+The memory answers what it was asked, and nothing else. FIFOs that a proof leaves out are what
+`vdla_fifo` is shown to be; that of the beats of a port has the room that the contract promises.
+
+Not proved but tested: arithmetic other than the requantiser's, the instructions' checks, the
+schedules of micro-ops, registers and counters.
 """
 
 
