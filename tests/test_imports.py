@@ -309,7 +309,7 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.program compiler.ir compiler.schedule compiler.operators.vdla compiler.map "
         "simulator.stats simulator.verify runtime.executor runtime.diagnosis charts runtime.studies commands"
     ),
-    "verification.proofs": "support hardware.isa hardware hardware.generate hardware.fpga",
+    "verification.proofs": "support hardware.isa hardware hardware.generate hardware.fpga verification.programs",
     "compiler.plug_ins": (
         "hardware compiler.te compiler.extensions compiler.operators.definitions compiler.layer_programs"
     ),

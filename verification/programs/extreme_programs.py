@@ -3,25 +3,31 @@
 
 Random transfers are mostly short, so that a counter which is a bit too narrow passes them. Each of
 these fills buffers, then writes them once more by rows, columns or paddings, and stores a whole
-output buffer. The last program waits for a full token queue instead.
+output buffer. The last two programs wait instead: with all of fetch's buffer for compute, and for a
+full token queue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from vdla.compiler.codegen.vdla import IssuedOp
 from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
-from vdla.hardware.isa import Emit, Load, Operand, Store, Unit, Vector, VectorOp
+from vdla.hardware.isa import Emit, Load, Operand, Store, Unit, Vector, VectorOp, instruction_bytes
 from vdla.hardware.program import UOPS, Program
+from vdla.hardware.timing import fetch_buffer_beats
 from vdla.verification.programs.random_dma import PAD_HIGH, PADDED, SOURCES
 from vdla.verification.programs.random_programs import STORED, Draft, buffer_sizes
 from vdla.verification.programs.random_state import Drawn, RandomState
 from vdla.verification.programs.random_tokens import ExtraTokens
 
 _FILLED = (Buffer.WGT, Buffer.SCL, *PADDED)
+_MORE = 4  # instructions than fit the queue and fetch's buffer
+_CYCLES_OF_A_BEAT = 2  # of the stream, at most, while nothing else is read
+_VALUES = 100  # that VECTORs add: which of them ran shows in the sum
 _LOAD_CYCLES = 100  # compute is busy for as long for each LOAD
 _TABLE = [[0, 0, 0, 1, 1]]  # a micro-op whose sum starts and ends
 
@@ -33,6 +39,7 @@ def extreme_programs(config: Config, seed: int) -> Iterator[Program]:
         for drawn in (*_loads(config, extent), *_results(config, extent)):
             _admit(draft, drawn)
         yield draft.program(draft.needed_tokens)
+    yield _full_fetch(config, seed)
     yield _full_queue(config, seed)
 
 
@@ -82,6 +89,21 @@ def _full_queue(config: Config, seed: int) -> Program:
     append(Unit.LOAD, padded, pops=compute)
     places += [pop] * MIN_TOKEN_DEPTH
     return draft.program(places)
+
+
+def _full_fetch(config: Config, seed: int) -> Program:
+    """VECTORs behind one that takes longer than the stream: queue and buffer of fetch fill up."""
+    draft = _draft(config, seed, "full_fetch")
+    buffered = -(-fetch_buffer_beats(config) * config.axi_bytes // instruction_bytes(config))
+    waiting = config.command_depth + buffered + _MORE
+    cycles = _CYCLES_OF_A_BEAT * waiting * instruction_bytes(config) // config.axi_bytes
+    slow = Vector(VectorOp.ADD, Operand.IMM, imm=1, uop_end=1, loop0=config.acc_depth, acc0=1)
+    _admit(draft, Drawn(Load(Buffer.UOP, x_size=1), UOPS))
+    _admit(draft, Drawn(Load(Buffer.ACC, x_size=config.acc_depth), SOURCES[Buffer.ACC]))
+    _admit(draft, Drawn(replace(slow, loop1=-(-cycles // config.acc_depth))))
+    for number in range(waiting):
+        _admit(draft, Drawn(replace(slow, loop0=1, imm=number % _VALUES)))
+    return draft.program(draft.needed_tokens)
 
 
 def _loads(config: Config, extent: int) -> Iterator[Drawn]:

@@ -119,13 +119,25 @@ def _on_models(
         if not numbers:
             continue
         name = model.config.name
-        if failure := original_finding(model, seed, chosen):
-            raise DesignError(f"rtl_mutants: {name} without a defect must pass, got {failure}")
+        passed: set[str] = set()
         for number, verdict in enumerate(judge(model, numbers, seed, workers, chosen), 1):
+            _require_sound(model, seed, chosen, verdict.detail, passed)
             yield verdict
             if verdict.killer is not Killer.NOTHING:
                 alive_keys.remove(verdict.defect.key)
             progress(f"{name}, {chosen.value} scenarios, {len(alive_keys)} alive", number, len(numbers))
+
+
+def _require_sound(model: MutantModel, seed: int, chosen: Round, finding: str, passed: set[str]) -> None:
+    """DesignError if the scenario of a finding finds something without a defect; what passes is
+    added to `passed`.
+    """
+    name = finding.split(": ")[0]
+    if not finding or name in passed:
+        return
+    if failure := original_finding(model, seed, chosen, name):
+        raise DesignError(f"rtl_mutants: {model.config.name} without a defect must pass, got {failure}")
+    passed.add(name)
 
 
 def _lint(machines: Sequence[Config], chosen: Sequence[Defect]) -> Iterator[Judgement]:
@@ -217,9 +229,11 @@ def _work(
     pool.shutdown()
 
 
-def original_finding(model: MutantModel, seed: int, chosen: Round) -> str:
-    """What a round of scenarios finds without a defect: nothing, if the model is the original."""
-    return first_finding(model.config, model.activated(ORIGINAL), seed, chosen)
+def original_finding(model: MutantModel, seed: int, chosen: Round, name: str = "") -> str:
+    """What a scenario of a round finds without a defect, or all of them if none has the name:
+    nothing, if the model is the original.
+    """
+    return first_finding(model.config, model.activated(ORIGINAL), seed, chosen, name)
 
 
 def _killer(detail: str) -> Killer:

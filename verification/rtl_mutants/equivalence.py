@@ -39,6 +39,16 @@ opt -full
 rename {top} {side}
 design -stash {side}
 """
+# What changes constants alone often leaves the same cells.
+_WRITE = """
+read_slang --threads 1 --top {top} -D SYNTHESIS {opaque} {sources}
+hierarchy -top {top}
+proc
+opt_clean
+setattr -unset src *
+setattr -mod -unset src *
+write_rtlil {side}.il
+"""
 _PROVE = """
 design -copy-from gold -as gold gold
 design -copy-from gate -as gate gate
@@ -91,14 +101,18 @@ def _is_equivalent(config: Config, defect: Defect, top: str) -> bool:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / PACKAGE).write_text(svgen.render(config), encoding="utf-8")
-        script = ""
+        reads = {}
         for side in ("gold", "gate"):
             sources = _sources(config, defect if side == "gate" else None, top, folder / side)
             files = " ".join([PACKAGE, *(str(source.relative_to(folder)) for source in sources)])
             opaque = "" if defect.module == RAM else f"--blackboxed-module {RAM}"
-            script += _READ.format(top=top, sources=files, side=side, ram=RAM, opaque=opaque)
+            reads[side] = {"top": top, "sources": files, "side": side, "opaque": opaque}
+        proof = "".join(_READ.format(ram=RAM, **read) for read in reads.values()) + _PROVE.format(sequence=SEQUENCE)
         try:
-            run_yosys(folder, script + _PROVE.format(sequence=SEQUENCE), lambda line: None, MOST_SECONDS)
+            for read in reads.values():
+                run_yosys(folder, _WRITE.format(**read), lambda line: None, MOST_SECONDS)
+            if len({(folder / f"{side}.il").read_text(encoding="utf-8") for side in reads}) > 1:
+                run_yosys(folder, proof, lambda line: None, MOST_SECONDS)
         except YosysError:
             return False
     return True

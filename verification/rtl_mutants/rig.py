@@ -59,14 +59,16 @@ def _program(config: Config, seed: int, count: int) -> Program:
 
 
 class Rig:
-    """A machine, reset, with a random program of `count` instructions in its memory.
+    """A machine, reset, with a program in its memory, by its length a random one.
 
     `stalls` seeds random back-pressure on every channel, 0 for no stalls.
     """
 
-    def __init__(self, config: Config, model: RtlModel | None, seed: int, count: int, stalls: int = 0) -> None:
+    def __init__(
+        self, config: Config, model: RtlModel | None, seed: int, program: Program | int, stalls: int = 0
+    ) -> None:
         self.config, self.stalls = config, stalls
-        self.program = _program(config, seed, count)
+        self.program = _program(config, seed, program) if isinstance(program, int) else program
         self.addresses, end = place(self.program)
         self.image = np.random.default_rng(seed).integers(0, 256, end, np.uint8)
         self._put(STREAM, self.program.link(self.addresses))

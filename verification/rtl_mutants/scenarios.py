@@ -64,9 +64,13 @@ def _second() -> Iterator[Scenario]:
     yield from (Scenario(name, check) for name, check in stop_scenarios())
 
 
-def first_finding(config: Config, model: RtlModel | None, seed: int, chosen: Round) -> str:
-    """What the first scenario of a round says that finds a defect; empty if none does."""
-    for scenario in scenarios(chosen):
+def first_finding(config: Config, model: RtlModel | None, seed: int, chosen: Round, name: str = "") -> str:
+    """What the first scenario of a round says that finds a defect; empty if none does.
+
+    With the name of a scenario, that one alone is tried.
+    """
+    every = list(scenarios(chosen))
+    for scenario in [scenario for scenario in every if scenario.name == name] or every:
         try:
             scenario.check(config, model, seed)
         except (MachineFault, DeviceError) as error:

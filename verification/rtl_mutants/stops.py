@@ -19,6 +19,7 @@ from vdla.hardware.isa.instructions import COMPUTE_BUFFERS
 from vdla.hardware.program import STREAM
 from vdla.hardware.timing import page_beats
 from vdla.runtime.devices.rtl import RtlModel
+from vdla.verification.programs.extreme_programs import extreme_programs
 from vdla.verification.programs.random_dma import SOURCES
 from vdla.verification.programs.random_machines import DRAMS
 from vdla.verification.rtl_mutants.control_port import BYTES, ENABLE, PENDING
@@ -32,6 +33,7 @@ _HALT_CYCLES = 3  # from an error until the halt; instructions pass meanwhile
 _LAST_CYCLES = 64  # cycles around the end of a run; a reset is tried in each
 _LATEST = 40  # of them after its last counted cycle: the counters are folded before the machine is idle
 _RESETS = 40  # anywhere in a run
+_LONG_RESETS = 4
 _ERRORS = 24
 _INVALID = 24
 
@@ -41,6 +43,7 @@ def stop_scenarios() -> Iterator[tuple[str, Check]]:
     yield "invalid instructions", _invalid
     yield "resets", lambda config, model, seed: _resets(config, model, seed, 0)
     yield "resets at the end", _resets_at_the_end
+    yield "resets of long instructions", _resets_of_long_instructions
     yield "errors", lambda config, model, seed: _errors(config, model, seed, 0)
     yield "errors of the first burst", _errors_of_the_first_burst
     for number in range(1, 3):
@@ -96,6 +99,21 @@ def _resets_at_the_end(config: Config, model: RtlModel | None, seed: int) -> Non
             wanted = 0 if status == BUSY else PENDING
             require(pending == wanted, f"INTERRUPT must be {wanted} after a reset at STATUS {status}, got {pending}")
         rig.run_correctly()
+
+
+def _resets_of_long_instructions(config: Config, model: RtlModel | None, seed: int) -> None:
+    """A reset while units work through long instructions leaves none of them to the next run."""
+    *_, program = extreme_programs(config, seed)
+    with Rig(config, model, seed, program) as rig:
+        for number in range(_LONG_RESETS):
+            rig.refill()
+            rig.configure()
+            rig.start()
+            rig.pass_cycles(rig.cycles * (number + 1) // (_LONG_RESETS + 1))
+            rig.reset()
+            rig.run_correctly()
+            cycles = rig.driver.read_wide("CYCLES")
+            require(cycles == rig.cycles, f"a run after a reset must take {rig.cycles} cycles, got {cycles}")
 
 
 # --- errors ---------------------------------------------------------------------------------------

@@ -78,6 +78,16 @@ module vdla_ext_steps
     logic        last_q[MostLatency+1];
     slot_t       slot_q[MostLatency+1];
     ext_number_t number_q[MostLatency+1];
+    logic        is_due[MostLatency+1];
+
+    // Only what is the latency of an instruction is compared.
+    for (genvar k = 0; k <= MostLatency; k++) begin : gen_latency
+      if (Latencies[k]) begin : gen_some
+        assign is_due[k] = valid_q[k] && 32'(latency_q) == k;
+      end else begin : gen_none
+        assign is_due[k] = 1'b0;
+      end
+    end
 
     always_comb begin
       valid_q[0] = reads_q;
@@ -95,7 +105,7 @@ module vdla_ext_steps
 
       always_ff @(posedge clk_i) begin
         if (!rst_ni) valid_q[k] <= 1'b0;
-        else valid_q[k] <= valid_q[k-1] && !(Latencies[k-1] && 32'(latency_q) == k - 1);
+        else valid_q[k] <= valid_q[k-1] && !is_due[k-1];
       end
     end
 
@@ -107,7 +117,7 @@ module vdla_ext_steps
       writing = slot_i;
       writing_kind = kind;
       for (int unsigned k = 0; k <= MostLatency; k++) begin
-        if (Latencies[k] && valid_q[k] && 32'(latency_q) == k) begin
+        if (is_due[k]) begin
           due = 1'b1;
           due_last = last_q[k];
           writing = slot_q[k];

@@ -6,8 +6,9 @@ from __future__ import annotations
 import pytest
 
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import COL, Opcode, columns
+from vdla.hardware.isa import COL, Opcode, columns, instruction_bytes
 from vdla.hardware.program import place
+from vdla.hardware.timing import fetch_buffer_beats
 from vdla.simulator.timing import time_program
 from vdla.simulator.verify import verify
 from vdla.verification.programs.extreme_programs import extreme_programs
@@ -38,6 +39,14 @@ def test_each_buffer_is_filled_along_every_axis() -> None:
             assert max(load[:, COL[axis]].max() for load in loads if len(load)) == depth, (buffer, axis)
     for field in ("x_before", "x_after", "y_before", "y_after"):
         assert max(table[:, COL[field]].max() for table in tables) >= TINY.depths[Buffer.ACC] - 1, field
+
+
+@pytest.mark.parametrize("machine", ALL, ids=lambda machine: machine.name)
+def test_the_program_before_the_last_fills_the_buffer_of_fetch(machine: Config) -> None:
+    *_, program, _ = extreme_programs(machine, 0)
+    held = fetch_buffer_beats(machine) * machine.axi_bytes // instruction_bytes(machine)
+    assert len(program.words) > held + machine.command_depth
+    assert time_program(program).counters["fetch"]["commands"] > 100
 
 
 @pytest.mark.parametrize("machine", ALL, ids=lambda machine: machine.name)

@@ -26,6 +26,7 @@ SUBTLE = {
     "vdla_burst_limit: operator: level_q != '0 -> (level_q) == ('0)": Killer.ASSERTION,  # withdraws AR, AW and W
     "vdla: width: bus_error[Units:1] -> bus_error[Units:(1) + 1]": Killer.STOPS,  # errors of another unit
     "vdla_read_arbiter: constant: 4'b0011 -> 4'b100": Killer.PROTOCOL,  # ARCACHE
+    "vdla_sequencer: assignment: reading_q <= 1'b0; -> ;": Killer.ASSERTION,  # a reset leaves a long instruction
     "vdla_registers: assignment: stream_hi_q <= StreamHiBits'(merge(32'(stream_hi_q))); -> ;": Killer.EQUALITY,
 }
 
