@@ -21,10 +21,10 @@ PYTEST_ARGS ?= -n 3 --dist worksteal --durations 40 --durations-min 5
 BENCHES ?= layers simulator compile mutants coverage equality rtl area cpu fuzz
 # What a second numpy major version could break; the rest of the tests do not touch numpy's edges.
 # It changes what a line of code means, whatever its data: a few cases of each test show that.
-NUMPY1_TESTS ?= tests/hardware tests/simulator tests/runtime/native/test_kernel.py tests/commands/test_cli.py tests/benchmarks/test_benchmarks.py tests/verification/programs/test_suite.py
+NUMPY1_TESTS ?= tests/hardware tests/simulator tests/boards tests/runtime/native/test_kernel.py tests/commands/test_cli.py tests/benchmarks/test_benchmarks.py tests/verification/programs/test_suite.py
 
 # PYNQ pins numpy below 2. In one process: its client keeps its state in a file of the installation.
-BOARD_TESTS ?= tests/boards tests/runtime/devices/test_device.py tests/runtime/devices/test_pynq_device.py tests/runtime/devices/test_pynq_virtual.py tests/runtime/devices/test_pynq_network.py tests/runtime/devices/test_pynq_status.py
+BOARD_TESTS ?= tests/boards/pynq tests/runtime/devices/test_device.py tests/runtime/devices/test_pynq_device.py tests/runtime/devices/test_pynq_virtual.py tests/runtime/devices/test_pynq_network.py tests/runtime/devices/test_pynq_status.py
 
 # What holds for the whole tree and needs neither a build nor a simulation.
 CHECKS ?= tests/test_imports.py tests/test_on_board.py tests/test_names.py tests/test_map.py tests/test_docstrings.py tests/test_packaging.py tests/test_version.py tests/test_docs.py::test_pages_and_examples_import_the_public_surface_only tests/test_docs.py::test_every_source_file_that_a_page_names_exists
@@ -102,7 +102,7 @@ $(NUMPY1)/.installed: pyproject.toml
 	@touch $@
 
 test-numpy1: $(NUMPY1)/.installed
-	@$(NUMPY1)/bin/python -m pytest --cases 3 -m 'not slow and not rtl' --ignore=tests/hardware/rtl $(NUMPY1_TESTS)
+	@$(NUMPY1)/bin/python -m pytest --cases 3 -m 'not slow and not rtl' --ignore=tests/hardware/rtl --ignore=tests/boards/pynq $(NUMPY1_TESTS)
 
 test-board: $(NUMPY1)/.installed
 	@$(NUMPY1)/bin/python -m pytest -m 'not slow' $(BOARD_TESTS)
