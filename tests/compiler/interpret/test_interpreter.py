@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret import InterpretError, interpret
+from vdla.compiler.interpret import InterpretError, interpret, memory
 from vdla.compiler.ir import INTEGER_BITS, limits, storage_dtype
 from vdla.compiler.schedule import Schedule, ScheduleError
 
@@ -239,3 +239,17 @@ def test_axes_of_one_name_are_checked_in_every_block():
     with pytest.raises(InterpretError) as error:
         interpret(function(ir.seq(nest("a", 4), nest("b", 2)), x=(4,), y=(4, 4)), X)
     assert str(error.value) == "block a: axis va must be in 0..1, got 2"
+
+
+def test_indices_are_compiled_in_the_first_run_alone(monkeypatch):
+    compiled = []
+    exact = memory.exact_function
+    monkeypatch.setattr(memory, "exact_function", lambda *given: compiled.append(given) or exact(*given))
+    a = te.placeholder((3, 4), "int32", "a")
+    fn = te.create_function([a], [te.compute((4, 3), lambda i, j: a[j, i] * 2, "b")], "f")
+    counts = []
+    for seed in range(2):
+        given = np.random.default_rng(seed).integers(-9, 9, (3, 4), np.int32)
+        assert np.array_equal(interpret(fn, {"a": given})["b"], 2 * given.T)
+        counts.append(len(compiled))
+    assert counts[0] == counts[1] > 0
