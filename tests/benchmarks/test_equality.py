@@ -111,7 +111,8 @@ def test_the_equality_benchmark_finds_no_mismatch() -> None:
     assert result.receipt["found"] == []
     assert result.figures["mismatches"] == 0
     assert result.figures["programs"] >= 300
-    assert (result.figures["configurations"], result.figures["memories"]) == (len(MACHINES) + 1, len(DRAMS))
+    assert result.figures["configurations"] > len(MACHINES)
+    assert result.figures["memories"] >= len(DRAMS)
     assert result.figures["programs_without_comparison"] == 0
     assert 0.65 < result.figures["programs_placed_at_random"] / result.figures["programs"] < 0.85
     assert 0.4 < result.figures["programs_started_at_random"] / result.figures["programs"] < 0.6

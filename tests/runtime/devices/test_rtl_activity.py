@@ -3,21 +3,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from helpers.extended_rtl import EXTENDED, extended, model_of
 from helpers.seeds import ALL
-from helpers.staged_datapaths import leaky
-from helpers.stateful_datapaths import echo, tally, tinted
 
-import vdla
 from vdla.hardware.config import Config
 from vdla.runtime.devices import DeviceError
 from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.run import run
 from vdla.simulator.energy import Action, activity_of
-from vdla.verification.generated_tests.datapath_samples import GROUPS, LATER, SPACED
-from vdla.verification.generated_tests.input_samples import handed, woven
 from vdla.verification.programs.random_data import random_arrays
 from vdla.verification.programs.random_machines import MACHINES
 from vdla.verification.programs.random_programs import random_verified_program
@@ -35,10 +29,10 @@ OTHERS = [
 ]
 
 
-def differing(config, programs):
+def differing(config, programs, model=None):
     """(Program, event, of the RTL, of the instructions) for every difference."""
     result = []
-    with RtlDevice(config, 1 << 24, activity=True) as device:
+    with RtlDevice(config, 1 << 24, activity=True, model=model) as device:
         for seed in range(programs):
             program = random_verified_program(config, seed, LENGTHS[seed % len(LENGTHS)])
             run(program, random_arrays(program, seed), device)
@@ -58,14 +52,10 @@ def test_random_programs_count_in_the_rtl_as_from_their_instructions(config):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "declared",
-    [(*LATER, leaky(0)), (*SPACED, leaky(5), *GROUPS), (tally, echo, tinted), (handed(2), woven(1))],
-    ids=["later", "spaced and groups", "state", "inputs"],
-)
-def test_extensions_count_in_the_rtl_as_from_their_instructions(declared):
-    config = vdla.extend(replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4), *declared)
-    assert differing(config, 20) == []
+@pytest.mark.parametrize("kind", EXTENDED)
+def test_extensions_count_in_the_rtl_as_from_their_instructions(kind, tmp_path):
+    config = extended(kind, tmp_path)
+    assert differing(config, 20, model_of(config)) == []
 
 
 def test_back_pressure_changes_no_count_and_buffers_stay_readable():

@@ -272,10 +272,8 @@ def test_times_equal_the_simulators_under_any_memory(changes: dict[str, int]) ->
 @pytest.mark.long
 @pytest.mark.parametrize("part", [None, "ddr4-2400-x64"])
 def test_four_ports_of_128_bits_run_as_simulated(part: str | None) -> None:
-    """The widest beat, as wide as the entries of a batch of 4 and as an instruction."""
-    config = replace(
-        Config.preset("kv260"), name="widest", batch=4, block_in=16, block_out=16, axi_bits=512, axi_ports=4
-    )
+    """The widest beat, as wide as an entry of inputs, weights, results and as an instruction."""
+    config = replace(Config.preset("kv260"), name="widest", batch=8, block_in=8, block_out=8, axi_bits=512, axi_ports=4)
     dram = config.dram if part is None else config.dram.with_part(part, config.clock_mhz)
     with RtlDevice(replace(config, dram=dram)) as device:
         for seed in range(20):
