@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,13 @@ def issue(unit: Ints, needs: Ints, depth: int = MIN_TOKEN_DEPTH) -> IssuedOps:
     unless a queue would hold more than `depth` tokens in program order: then two adjacent tokens
     are merged into one that is pushed later and popped earlier.
     """
+    return _issue(*(np.ascontiguousarray(column, np.int64).tobytes() for column in (unit, needs)), depth)
+
+
+@lru_cache(maxsize=32)
+def _issue(unit_content: bytes, needs_content: bytes, depth: int) -> IssuedOps:
+    """`issue`, once for equal ones: networks repeat blocks that differ in numbers only."""
+    unit, needs = np.frombuffer(unit_content, np.int64), np.frombuffer(needs_content, np.int64).reshape(-1, len(Unit))
     bounds = np.where(needs == NEVER, NEVER, 2 * needs + 1)
     relays = _needs_relays(unit, bounds)
     merged: dict[int, dict[int, int]] = {}

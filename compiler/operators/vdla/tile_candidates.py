@@ -71,6 +71,10 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def table(self) -> Ints:
+        """[candidate, column]."""
+        return np.stack([np.asarray(getattr(self, field.name), np.int64) for field in fields(self)], axis=1)
+
     def take(self, chosen: Bools | Ints) -> Candidates:
         """The chosen candidates, by a mask or in an order."""
         return Candidates(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})

@@ -9,6 +9,7 @@ or not.
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -123,11 +124,12 @@ class _Best:
     def __init__(self, config: Config, problem: TilingProblem) -> None:
         self.config, self.problem = config, problem
         self.cycles = np.inf
+        self._known: dict[bytes, float] = {}
 
     def add(self, candidates: Candidates) -> bool:
         """Run candidates; whether one of them is clearly better."""
         candidates = _short(self.problem, candidates)
-        cycles = timeline(self.config, self.problem, candidates)
+        cycles = self._run(candidates)
         least = float(cycles.min(initial=np.inf))
         if not least < _GAIN * self.cycles:
             return False
@@ -135,6 +137,14 @@ class _Best:
         best = int(near.argmin())
         self.tiling, self.estimate, self.cycles = candidates.tiling(best), float(cycles[best]), least
         return True
+
+    def _run(self, candidates: Candidates) -> Floats:
+        """The cycles of candidates, each run once: neighbourhoods of a search overlap."""
+        keys = [row.tobytes() for row in candidates.table()]
+        new = np.array([key not in self._known for key in keys], np.bool_)
+        cycles = timeline(self.config, self.problem, candidates.take(new))
+        self._known.update(zip(compress(keys, new), cycles.tolist(), strict=True))
+        return np.array([self._known[key] for key in keys])
 
 
 def _around(problem: TilingProblem, tiling: Tiling) -> Candidates:

@@ -289,3 +289,12 @@ def test_the_work_of_assigning_tokens_is_linear():
         return lines_executed(lambda: assign_tokens(steps))
 
     assert work(240) < 4.4 * work(60)
+
+
+def test_equal_needs_get_their_tokens_once() -> None:
+    units, needs = np.array([Unit.LOAD, Unit.COMPUTE]), np.array([[NEVER] * 3, [0, NEVER, NEVER]])
+    issued = tokens.issue(units, needs)
+    assert tokens.issue(units.copy(), needs.copy()) is issued
+    assert issued.pushes.tolist() == [1 << Unit.COMPUTE, 0]
+    needs[1, 0] = NEVER
+    assert tokens.issue(units, needs).pushes.tolist() == [0, 0]

@@ -13,7 +13,7 @@ from helpers import reference
 from helpers.random_config import random_config
 from helpers.seeds import seeds
 
-from vdla.compiler.operators.vdla import tile_candidates, tile_rates
+from vdla.compiler.operators.vdla import tile_candidates, tile_rates, tile_search
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.tile_candidates import Candidates, fitting_candidates
 from vdla.compiler.operators.vdla.tile_timeline import estimate, timeline
@@ -103,6 +103,24 @@ def test_the_search_knows_the_estimate_of_its_choice() -> None:
     assert cycles == estimate(PYNQ, problem, tiling)
     short = best_choice(PYNQ, PLAIN, 2)
     assert short == (best_tiling(PYNQ, PLAIN, 2), None)  # no run is worth its time
+
+
+def test_a_search_runs_a_candidate_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbourhoods overlap; the choice is that of a search which runs all of them."""
+    problem = replace(PLAIN, in_blocks=8, out_blocks=32, rows=7, cols=7, taps=1, weights=1)
+    runs: list[bytes] = []
+
+    def noted(config: Config, problem: TilingProblem, candidates: Candidates) -> tile_rates.Floats:
+        runs.extend(row.tobytes() for row in candidates.table())
+        return timeline(config, problem, candidates)
+
+    monkeypatch.setattr(tile_search, "timeline", noted)
+    choice = tile_search.search.__wrapped__(PYNQ, problem, 2)
+    once = len(runs)
+    assert len(set(runs)) == once
+    monkeypatch.setattr(tile_search._Best, "_run", lambda best, near: noted(PYNQ, problem, near))
+    assert tile_search.search.__wrapped__(PYNQ, problem, 2) == choice
+    assert len(runs) > 2 * once
 
 
 def test_every_candidate_fits_and_none_of_even_sizes_is_much_better_than_the_best() -> None:
