@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vdla
-from vdla.compiler.extensions import LayerError, NetworkLayer, extension_intrinsic, extension_of
+from vdla.compiler.extensions import LayerError, NetworkLayer, extension_of
 from vdla.compiler.graph.machine.layer_call import with_results
 from vdla.compiler.layer_programs import Int4Dense, placeholders
 from vdla.compiler.operators import definitions
@@ -96,7 +96,7 @@ def test_buffers_without_room_are_named():
         Int4Dense(layer, machine, 16)
 
 
-def test_its_second_instruction_is_mapped_beside_a_table_too():
+def test_its_second_instruction_is_described_beside_a_table_too():
     machine = vdla.extend(Config.preset("pynq_z1"), "int4_group", "lut")
     scale = next(plug_in for plug_in in machine.extensions if plug_in.name == "int4_group_scale")
-    assert extension_intrinsic(extension_of(machine, scale), machine).name == "int4_group_scale"
+    assert extension_of(machine, scale).plug_in(machine).name == "int4_group_scale"
