@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from vdla.hardware.config import PRESETS, Buffer, Config
@@ -85,7 +85,10 @@ def write_sources(proof: InductionProof, folder: Path, rtl: Path = FOLDER) -> No
     """Writes the sources of a proof to a folder, modules from `rtl`."""
     for path in _files(proof, rtl):
         shutil.copy(ABSTRACT / path.name if path.stem in _abstract(proof.top) else path, folder)
-    (folder / PACKAGE).write_text(svgen.render(MACHINES[proof.preset]), encoding="utf-8")
+    machine = MACHINES[proof.preset]
+    if proof.top in _OPAQUE:  # no array, whose primitives at twice the clock are those of a vendor
+        machine = replace(machine, array_rate=1)
+    (folder / PACKAGE).write_text(svgen.render(machine), encoding="utf-8")
 
 
 def prove(proof: InductionProof, folder: Path, rtl: Path = FOLDER) -> str:
