@@ -3,6 +3,7 @@
 
 A factor is an entry of the accumulator that all pixels of its block of channels read, so that a
 pixel takes three steps of the vector unit: it is copied, loses its zero point, and is multiplied.
+Two images of one pixel each, as a decoder's token has them, are such a product.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SHARE = 4
 
 
 def channel_product(layer: Definition, config: Config) -> LayerProgram:
-    """The program of a `scaling` by channel of images.
+    """The program of a `scaling` by channel of images, or of images of one pixel.
 
     Raises:
         LayerError: the layer is another one, its factors do not fit, or entries of the input buffer
@@ -33,7 +34,9 @@ def channel_product(layer: Definition, config: Config) -> LayerProgram:
         rule = "block_in must be block_out, since entries of both buffers hold the same channels"
         raise LayerError(f"{rule}, got {config.block_in} and {config.block_out}")
     types = {"dtype": config.inp_dtype, "raw": False}
-    layer.require("scaling", by_channel=True, batch=config.batch, **types)
+    one_pixel = layer.name == "scaling" and prod(layer.inputs[0].shape[2:]) == 1
+    by_channel = {} if one_pixel else {"by_channel": True}
+    layer.require("scaling", **by_channel, batch=set(range(1, config.batch + 1)), **types)
     return _ChannelProduct(layer, config).program()
 
 
@@ -80,11 +83,13 @@ class _ChannelProduct:
     def _tensors(self) -> te.Tensor:
         """Pixels, factors and results in blocks of channels, and the scales of a block."""
         (data, other, scale), lanes, batch = self.layer.inputs, self.config.block_out, self.config.batch
-        channels, *size = data.shape[1:]
+        images, channels, *size = data.shape
 
         def packed(tensor: te.Tensor, fill: int, name: str) -> te.Tensor:
             def element(b: te.Value, y: te.Value, x: te.Value, n: te.Value, o: te.Value) -> te.Value:
-                return te.select(b * lanes + o < channels, tensor[n, b * lanes + o, y, x], fill)
+                inside = b * lanes + o < channels
+                inside = inside if images == batch else te.all_of(n < images, inside)
+                return te.select(inside, tensor[n, b * lanes + o, y, x], fill)
 
             return te.compute((self.blocks, *tensor.shape[2:], batch, lanes), element, name)
 

@@ -2,8 +2,8 @@
 """Programs of dense layers with weights of four bits in groups, for the plug-in `int4_group`.
 
 A tile is some blocks of outputs with all groups of inputs, or some groups of one block. Its numbers
-and factors fill a half of the weight buffer while the other half is computed with. Sums of groups
-are entries of the accumulator, before the totals.
+and factors fill a slot of the weight buffer while those in the other slots are computed with. The
+last tiles are smaller and smaller, as nothing is loaded while the last one is computed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,24 @@ from vdla.hardware.isa import Buffer, Emit, Instruction, Load, MicroOp, Store, i
 
 _SIZES, _SMALL = (64, 128, 512), (16, 4, 1)
 """Groups of a tile that are tried, and those where buffers have no room for them."""
+_LEAST = 16
+"""Groups of the smallest tile at the end."""
+_SLOTS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """Blocks of outputs from `block` on, and groups of inputs from `group` on."""
+    """Blocks of outputs from `block` on, and groups of inputs from `group` on.
+
+    `done` tiles before it complete their blocks; whether this one does is `completes`.
+    """
 
     block: int
     blocks: int
     group: int
     groups: int
+    done: int
+    completes: bool
 
 
 class Int4Dense:
@@ -38,6 +46,8 @@ class Int4Dense:
 
     GROUP = 32
     """Inputs that share a factor."""
+    ROWS = 32
+    """Entries of factors that the state of the plug-in has."""
 
     def __init__(
         self, layer: Definition, config: Config, size: int, packing: tuple[te.Tensor, ...] | None = None
@@ -45,16 +55,19 @@ class Int4Dense:
         self.layer, self.config = layer, config
         self.packing = packing or packing_of(layer, config)
         rows, outputs = layer.output.shape
-        self.groups = {tensor.name: tensor for tensor in layer.inputs}["factors"].shape[1]
+        self.groups: int = {tensor.name: tensor for tensor in layer.inputs}["factors"].shape[1]
         self.steps = self.GROUP // (2 * config.block_in)  # of a group
-        self.rows, self.blocks = -(-rows // config.batch), -(-outputs // config.block_out)
+        self.rows: int = -(-rows // config.batch)
+        self.blocks: int = -(-outputs // config.block_out)
+        size = min(size, (self.ROWS - 1) * config.block_in + 1)
         self.part = min(self.groups, size)  # groups of a tile
         self.many = max(1, min(size // self.groups, self.blocks))  # blocks of a tile
         self.entries = self.many * self.part
-        self.half = self.entries * self.steps + -(-self.entries // config.block_in) + 1
-        self._require_room()
+        self.slot = self.entries * self.steps + -(-self.entries // config.block_in) + 1
+        self.slots = self._slots()
         self.sums: Any = self._instruction("int4_group")
-        self.scale: Any = self._instruction("int4_group_scale")
+        self.clear: Any = self._instruction("int4_group_clear")
+        self.factors: Any = self._instruction("int4_group_factors")
         self.builder = ProgramBuilder(config, "int4_dense")
 
     def _instruction(self, name: str) -> Any:  # noqa: ANN401  a class with fields of its own
@@ -86,45 +99,59 @@ class Int4Dense:
             raise reason
         return [program.program() for program in made.values()]
 
-    def _require_room(self) -> None:
+    def _slots(self) -> int:
+        """The slots of weights, scales and results; LayerError without room for two."""
         config = self.config
-        wanted = {
+        once = {
             "inp": (2 * self.rows * self.groups * self.steps, config.inp_depth),
-            "wgt": (2 * self.half, config.wgt_depth),
-            "acc": (self.entries + self.rows * self.many, config.acc_depth),
-            "out": (2 * self.rows * self.many, config.out_depth),
-            "scl": (2 * self.many, config.scl_depth),
-            "uop": (self.steps + self.groups, config.uop_depth),
+            "acc": (self.rows * self.many, config.acc_depth),
+            "uop": (self.groups * self.steps, config.uop_depth),
         }
+        by_slot = {
+            "wgt": (self.slot, config.wgt_depth),
+            "out": (self.rows * self.many, config.out_depth),
+            "scl": (self.many, config.scl_depth),
+        }
+        wanted = once | {name: (2 * entries, room) for name, (entries, room) in by_slot.items()}
         for name, (entries, room) in wanted.items():
             if entries > room:
                 raise LayerError(f"{name} must have room for {entries} entries, got {room}")
+        return int(min(_SLOTS, *(room // entries for entries, room in by_slot.values())))
 
     def program(self) -> LayerProgram:
-        """Each tile is loaded while the one before is computed."""
+        """Tiles are loaded while those before are computed."""
         result, tiles = self._tensors(), list(self._tiles())
         self.builder.load_micro_ops(list(self._micro_ops()))
+        self.builder.add([self.clear(loop0=self.ROWS, acc0=1, uop_end=1)])
         count = 2 * self.rows * self.groups * self.steps
         self.builder.add([Load(Buffer.INP, x_size=count)], "inputs")
-        for number in range(len(tiles) + 1):
+        ahead = self.slots - 1
+        for number in range(len(tiles) + ahead):
             if number < len(tiles):
-                self._load(number, tiles)
-            if number > 0:
-                self._compute(number - 1, tiles)
+                self._load(number, tiles[number])
+            if number >= ahead:
+                self._compute(number - ahead, tiles)
         return self.builder.finished(result)
 
     def _tiles(self) -> Iterator[Tile]:
-        for block in range(0, self.blocks, self.many):
+        block = done = 0
+        while block < self.blocks:
+            blocks = self._next_blocks(self.blocks - block)
             for group in range(0, self.groups, self.part):
-                yield Tile(block, min(self.many, self.blocks - block), group, min(self.part, self.groups - group))
+                groups = min(self.part, self.groups - group)
+                yield Tile(block, blocks, group, groups, done, group + groups == self.groups)
+            block, done = block + blocks, done + 1
+
+    def _next_blocks(self, rest: int) -> int:
+        """Half of those left at the end, as a tile is loaded for longer than it is computed."""
+        least = -(-_LEAST // self.groups)
+        return int(min(self.many, rest, max(least, -(-rest // 2))))
 
     def _micro_ops(self) -> Iterator[MicroOp]:
-        """The steps of a group, then the groups of a block, whose last one completes its total."""
-        for step in range(self.steps):
-            yield MicroOp(src=step, wgt=step, first=int(step == 0))
-        for group in range(self.groups):
-            at, last = group % self.part, group == self.groups - 1
-            yield MicroOp(src=at, wgt=at, first=int(group == 0), last=int(last))
+        """The steps of the groups of a block, whose last one completes its total."""
+        steps, count = self.part * self.steps, self.groups * self.steps
+        for step in range(count):
+            yield MicroOp(src=step % steps, wgt=step % steps, first=int(step == 0), last=int(step == count - 1))
 
     # --- tensors
 
@@ -144,62 +171,58 @@ class Int4Dense:
 
     # --- instructions
 
-    def _load(self, number: int, tiles: list[Tile]) -> None:
-        tile, base, beats = tiles[number], number % 2 * self.half, self._beats(Buffer.WGT)
-        first = tile.block * self.groups + tile.group
-        count = tile.blocks * tile.groups
-        waits = ["compute"] if number >= 2 else []  # the tile before the last had this half
-        numbers = {"sram": base, "dram": first * self.steps * beats, "x_size": count * self.steps}
+    def _first(self, tile: Tile) -> int:
+        """The first group of a tile, among those of all blocks."""
+        return tile.block * self.groups + tile.group
+
+    def _rows_of_factors(self, tile: Tile) -> tuple[int, int]:
+        """The first entry of the factors of a tile, and the one behind the last."""
+        first, size = self._first(tile), self.config.block_in
+        return first // size, -(-(first + tile.blocks * tile.groups) // size)
+
+    def _load(self, number: int, tile: Tile) -> None:
+        base, beats = number % self.slots * self.slot, self._beats(Buffer.WGT)
+        waits = ["compute"] if number >= self.slots else []  # the last tile that had this slot
+        count = tile.blocks * tile.groups * self.steps
+        numbers = {"sram": base, "dram": self._first(tile) * self.steps * beats, "x_size": count}
         self.builder.add([Load(Buffer.WGT, **numbers)], "weights", waits=waits)
-        begin, end = first // self.config.block_in, -(-(first + count) // self.config.block_in)
+        begin, end = self._rows_of_factors(tile)
         factors = {"sram": base + self.entries * self.steps, "dram": begin * beats, "x_size": end - begin}
-        signals = [] if self._completes(tile) else ["compute"]
+        signals = [] if tile.completes else ["compute"]
         self.builder.add([Load(Buffer.WGT, **factors)], "group_factors", signals=signals)
-        if self._completes(tile):
-            place = self._completed(number, tiles) % 2 * self.many
+        if tile.completes:
+            place = tile.done % self.slots * self.many
             scales = {"sram": place, "dram": tile.block * self._beats(Buffer.SCL), "x_size": tile.blocks}
             self.builder.add([Load(Buffer.SCL, **scales)], "scales", signals=["compute"])
 
-    def _completes(self, tile: Tile) -> bool:
-        """Whether a tile has the last groups of its blocks."""
-        return bool(tile.group + tile.groups == self.groups)
-
-    def _completed(self, number: int, tiles: list[Tile]) -> int:
-        """How many of the tiles before complete their blocks."""
-        return int(number // (len(tiles) // -(-self.blocks // self.many)))
-
     def _compute(self, number: int, tiles: list[Tile]) -> None:
-        tile, done = tiles[number], self._completed(number, tiles)
-        completes, later = self._completes(tile), number + 2 < len(tiles)
-        place = done % 2
-        steps = [step for row in range(self.rows) for step in self._row(tile, number % 2, row, place)]
-        waits = ["load", *(["store"] if completes and done >= 2 else [])]
+        tile, place = tiles[number], tiles[number].done % self.slots
+        completes, later = tile.completes, number + self.slots < len(tiles)
+        steps = [step for row in range(self.rows) for step in self._row(tile, number % self.slots, row, place)]
+        waits = ["load", *(["store"] if completes and tile.done >= self.slots else [])]
         signals = [*(["load"] if later else []), *(["store"] if completes else [])]
         self.builder.add(steps, waits=waits, signals=signals)
         if not completes:
             return
-        beats, last = self._beats(Buffer.OUT), -(-self.blocks // self.many) - 1
+        beats = self._beats(Buffer.OUT)
         rows = {"y_size": self.rows, "y_stride": self.blocks * beats, "x_size": tile.blocks}
         where = {"sram": place * self.rows * self.many, "dram": tile.block * beats}
-        signals = ["compute"] if done + 2 <= last else []
+        signals = ["compute"] if tile.done + self.slots <= tiles[-1].done else []
         self.builder.add([Store(**where, **rows)], "results", waits=["compute"], signals=signals)
 
-    def _row(self, tile: Tile, half: int, row: int, place: int) -> Iterator[Instruction]:
-        """The sums of the groups of a tile for some rows, and their totals."""
-        base, groups, steps = half * self.half, tile.groups, self.steps
-        first = tile.block * self.groups + tile.group
-        loops: dict[str, Any] = {"init": 1, "loop0": tile.blocks, "loop1": groups, "uop_begin": 0, "uop_end": steps}
-        yield self.sums(
-            **loops, acc0=groups, acc1=1, src=(row * self.groups + tile.group) * steps, src1=steps, wgt=base,
-            wgt0=groups * steps, wgt1=steps,
-        )  # fmt: skip
-        factors = (base + self.entries * steps) * self.config.block_in + first % self.config.block_in
-        begin = steps + tile.group
+    def _row(self, tile: Tile, slot: int, row: int, place: int) -> Iterator[Instruction]:
+        """The factors of the groups of a tile, then its sums for some rows."""
+        base, steps = slot * self.slot, self.steps
+        begin, end = self._rows_of_factors(tile)
+        offset = self._first(tile) % self.config.block_in
+        factors = {"loop0": end - begin, "acc0": 1, "wgt": base + self.entries * steps, "wgt0": 1, "uop_end": 1}
+        yield self.factors(offset=offset, **factors)
         emit: dict[str, Any] = {"emit": Emit.REQUANT, "clip_lo": -128, "clip_hi": 127}
         emit |= {"out": place * self.rows * self.many + row * tile.blocks, "scl": place * self.many, "scl0": 1}
-        yield self.scale(
-            init=1, loop0=tile.blocks, uop_begin=begin, uop_end=begin + groups, acc=self.entries + row * self.many,
-            acc0=1, src0=groups, wgt=factors, wgt0=groups, **emit,
+        loops = {"loop0": tile.blocks, "uop_begin": tile.group * steps, "uop_end": (tile.group + tile.groups) * steps}
+        yield self.sums(
+            init=1, **loops, acc=row * self.many, acc0=1, src=(row * self.groups + tile.group) * steps, wgt=base,
+            wgt0=tile.groups * steps, **emit,
         )  # fmt: skip
 
 
@@ -224,7 +247,7 @@ def packing_of(layer: Definition, config: Config) -> tuple[te.Tensor, ...]:
     def of_numbers(n: te.Value, g: te.Value, s: te.Value, o: te.Value, i: te.Value) -> te.Value:
         return where(n * lanes + o < outputs, outputs % lanes > 0, numbers[n * lanes + o, g, s * terms + i])
 
-    def of_factors(v: te.Value, k: te.Value, o: te.Value) -> te.Value:
+    def of_factors(v: te.Value, o: te.Value, k: te.Value) -> te.Value:
         at = v * config.block_in + k
         inside = at // groups * lanes + o < outputs
         partial = bool(outputs % lanes or blocks * groups % config.block_in)
@@ -236,6 +259,6 @@ def packing_of(layer: Definition, config: Config) -> tuple[te.Tensor, ...]:
     return (
         te.compute((-(-rows // batch), 2 * groups * steps, batch, config.block_in), of_inputs, "inputs"),
         te.compute((blocks, groups, steps, lanes, terms), of_numbers, "weights"),
-        te.compute((vectors, config.block_in, lanes), of_factors, "group_factors"),
+        te.compute((vectors, lanes, config.block_in), of_factors, "group_factors"),
         te.compute((blocks, lanes), of_scales, "scales"),
     )

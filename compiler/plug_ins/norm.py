@@ -28,15 +28,19 @@ from vdla.isa import Buffer, Emit, Load, PlugInField, isa_of
 ROWS = 64
 """The rows of a strip at most."""
 DATAPATH = """
-// Contract: a step a cycle of sums and of normal numbers, seven cycles after their step; rows are
-// computed in three to seven cycles each. A row is there five cycles after its sums, and after the
-// interval of the other steps.
+// Contract: a step a cycle of sums and of normal numbers, which are out seven cycles after their step.
+// A row is there 4 + $clog2(BlockOut) cycles after its sums, and after the interval of the other steps,
+// which share one multiplier that takes 8 bits a cycle.
 
 module ext_norm
   import vdla_pkg::*;
 #(
   localparam int unsigned Rows = 64,
-  localparam int unsigned CountBits = $clog2(BlockOut) + 1
+  localparam int unsigned CountBits = $clog2(BlockOut) + 1,
+  localparam int unsigned Levels = $clog2(BlockOut),
+  localparam int unsigned SumBits = 8 + Levels,
+  localparam int unsigned SquareBits = 15 + Levels,
+  localparam int unsigned Summed = 3 + Levels
 ) (
   input  logic clk_i,
   input  logic rst_ni,
@@ -68,43 +72,28 @@ module ext_norm
   output logic [Batch-1:0][BlockOut-1:0][31:0] norm_result_o
 );
 
-  // Products by additions: the multipliers of the machine are in its array.
-  function automatic logic [31:0] product(logic [31:0] a, logic [15:0] b);
-    logic [15:0][31:0] terms;
-    for (int unsigned k = 0; k < 16; k++) terms[k] = b[k] ? a << k : '0;
-    for (int unsigned step = 1; step < 16; step *= 2) begin
-      for (int unsigned k = 0; k < 16; k += 2 * step) terms[k] += terms[k+step];
+  // The multipliers of the machine are in its array: a product is the sum of multiples.
+  function automatic logic [39:0] product(logic [31:0] a, logic [7:0] b);
+    logic [7:0][39:0] terms;
+    for (int unsigned k = 0; k < 8; k++) terms[k] = b[k] ? 40'(signed'(a)) << k : '0;
+    for (int unsigned step = 1; step < 8; step *= 2) begin
+      for (int unsigned k = 0; k < 8; k += 2 * step) terms[k] += terms[k+step];
     end
     product = terms[0];
   endfunction
 
-  function automatic logic [15:0] square(logic [7:0] a);
-    logic [7:0][15:0] terms;
-    for (int unsigned k = 0; k < 8; k++) terms[k] = a[k] ? 16'(a) << k : '0;
-    for (int unsigned step = 1; step < 8; step *= 2) begin
-      for (int unsigned k = 0; k < 8; k += 2 * step) terms[k] += terms[k+step];
-    end
-    square = terms[0];
+  function automatic logic [14:0] multiple(logic [1:0] digit, logic [12:0] factor, logic [14:0] three);
+    multiple = digit[1] ? (digit[0] ? three : {1'b0, factor, 1'b0}) : digit[0] ? {2'b0, factor} : '0;
   endfunction
 
-  function automatic logic signed [22:0] part_of_normal(logic signed [15:0] a, logic [6:0] b);
-    logic [7:0][22:0] terms;
+  function automatic logic [20:0] part_of_normal(logic [13:0] a, logic [6:0] b);
+    logic [7:0][20:0] terms;
     terms = '0;
-    for (int unsigned k = 0; k < 7; k++) terms[k] = b[k] ? 23'(a) << k : '0;
+    for (int unsigned k = 0; k < 7; k++) terms[k] = b[k] ? 21'(a) << k : '0;
     for (int unsigned step = 1; step < 8; step *= 2) begin
       for (int unsigned k = 0; k < 8; k += 2 * step) terms[k] += terms[k+step];
     end
     part_of_normal = terms[0];
-  endfunction
-
-  function automatic logic signed [38:0] part_of_mean(logic signed [31:0] a, logic [6:0] b);
-    logic [7:0][38:0] terms;
-    terms = '0;
-    for (int unsigned k = 0; k < 7; k++) terms[k] = b[k] ? 39'(a) << k : '0;
-    for (int unsigned step = 1; step < 8; step *= 2) begin
-      for (int unsigned k = 0; k < 8; k += 2 * step) terms[k] += terms[k+step];
-    end
-    part_of_mean = terms[0];
   endfunction
 
   function automatic logic [3:0] places(logic [31:0] spread);
@@ -112,9 +101,7 @@ module ext_norm
     for (int unsigned k = 1; k < 16; k++) if (!spread[31] && |(spread >> (2 * k))) places = 4'(k);
   endfunction
 
-  function automatic logic [15:0] mantissa(logic [31:0] spread);
-    logic [3:0] bits;
-    bits = places(spread);
+  function automatic logic [15:0] mantissa(logic [31:0] spread, logic [3:0] bits);
     mantissa = 16'(bits < 7 ? spread << {4'd7 - bits, 1'b0} : 32'($signed(spread) >>> {bits - 4'd7, 1'b0}));
   endfunction
 
@@ -122,27 +109,34 @@ module ext_norm
     in_range = $signed(mean) > 8191 ? 14'sd8191 : $signed(mean) < -8192 ? -14'sd8192 : 14'(mean);
   endfunction
 
+  // Squares of sizes below 128: that of 128 has the one bit above them.
+  (* rom_style = "logic" *)
+  logic [13:0] squares[128];
+  initial for (int unsigned k = 0; k < 128; k++) squares[k] = 14'(k * k);
+
   // --- the steps of rows: number k of their cycles, and the row
 
-  logic [4:1] sums_q;
-  logic [3:1] mean_q;
-  logic [2:1] spread_q, root_q;
-  logic [6:1] newton_q;
-  logic [4:1][5:0] sums_row_q;
-  logic [6:1][5:0] row_q;
-  logic [5:0] row;
+  logic [Summed:1] sums_q;
+  logic [9:1] mean_q;
+  logic [7:1] spread_q;
+  logic [3:1] root_q;
+  logic [12:1] newton_q;
+  logic [Summed:1][5:0] sums_row_q;
+  logic [5:0] row, row_q;
+  logic begins;
 
+  assign begins = norm_mean_valid_i || norm_spread_valid_i || norm_root_valid_i || norm_newton_valid_i;
   assign row = norm_mean_valid_i ? norm_mean_norm_rows_row_i : norm_spread_valid_i ? norm_spread_norm_rows_row_i :
       norm_root_valid_i ? norm_root_norm_rows_row_i : norm_newton_norm_rows_row_i;
 
   always_ff @(posedge clk_i) begin
-    sums_q <= {sums_q[3:1], rst_ni && norm_sums_valid_i};
-    mean_q <= {mean_q[2:1], rst_ni && norm_mean_valid_i};
-    spread_q <= {spread_q[1], rst_ni && norm_spread_valid_i};
-    root_q <= {root_q[1], rst_ni && norm_root_valid_i};
-    newton_q <= {newton_q[5:1], rst_ni && norm_newton_valid_i};
-    sums_row_q <= {sums_row_q[3:1], norm_sums_norm_rows_row_i};
-    row_q <= {row_q[5:1], row};
+    sums_q <= {sums_q[Summed-1:1], rst_ni && norm_sums_valid_i};
+    mean_q <= {mean_q[8:1], rst_ni && norm_mean_valid_i};
+    spread_q <= {spread_q[6:1], rst_ni && norm_spread_valid_i};
+    root_q <= {root_q[2:1], rst_ni && norm_root_valid_i};
+    newton_q <= {newton_q[11:1], rst_ni && norm_newton_valid_i};
+    sums_row_q <= {sums_row_q[Summed-1:1], norm_sums_norm_rows_row_i};
+    if (begins) row_q <= row;
   end
 
   // --- the row and the block of normal numbers
@@ -169,178 +163,184 @@ module ext_norm
     for (int unsigned o = 0; o < BlockOut; o++) negative_q[1][o] <= norm_wgt_i[o][WgtBits-1];
   end
 
-  logic [CountBits-1:0] count_q;
+  logic [BlockOut-1:0] among_q;  // the elements of sums that are in the row
   logic [20:0] over_q;
-  logic [4:0] shift_q[3:1];
-  logic centred_q[3:1];
-  logic [15:0] least_q[2:1];
+  logic [4:0] shift_q;
+  logic centred_q;
+  logic [15:0] least_q;
 
   always_ff @(posedge clk_i) begin
-    count_q <= norm_sums_count_i;
-    over_q <= norm_mean_over_i;
-    shift_q[1] <= norm_mean_shift_i;
-    centred_q[1] <= norm_mean_centred_i;
-    least_q[1] <= norm_spread_least_i;
-    least_q[2] <= least_q[1];
-    for (int unsigned k = 2; k < 4; k++) begin
-      shift_q[k] <= shift_q[k-1];
-      centred_q[k] <= centred_q[k-1];
+    for (int unsigned o = 0; o < BlockOut; o++) among_q[o] <= o < 32'(norm_sums_count_i);
+    if (norm_mean_valid_i) begin
+      over_q <= norm_mean_over_i;
+      shift_q <= norm_mean_shift_i;
+      centred_q <= norm_mean_centred_i;
     end
+    least_q <= norm_spread_least_i;
   end
 
   for (genvar b = 0; b < int'(Batch); b++) begin : gen_row
     logic [31:0] mean[Rows], spread[Rows];
     logic [14:0] root[Rows];
 
-    // --- sums of elements and squares
+    // --- sums of elements and squares, a level of additions a cycle
 
-    logic [BlockOut-1:0][31:0] entry_sum, entry_squares;
-    logic [31:0] entry_sum_q, entry_squares_q, partial_q;
-    logic [BlockOut-1:0][InpBits-1:0] element_q;
-    logic [BlockOut-1:0][InpBits-1:0] size_q;
-    logic [BlockOut-1:0][15:0] square_q;
-    logic [31:0] partial2_q;
-
-    always_comb begin
-      for (int unsigned o = 0; o < BlockOut; o++) begin
-        entry_sum[o] = o < 32'(count_q) ? 32'($signed(element_q[o])) : '0;
-        entry_squares[o] = 32'(square_q[o]);
-      end
-      for (int unsigned step = 1; step < BlockOut; step *= 2) begin
-        for (int unsigned o = 0; o < BlockOut; o += 2 * step) begin
-          entry_sum[o] += entry_sum[o+step];
-          entry_squares[o] += entry_squares[o+step];
-        end
-      end
-    end
+    logic [BlockOut-1:0][InpBits-1:0] element_q, signed_q2, signed_q3;
+    logic [BlockOut-1:0][7:0] size_q2;
+    logic [BlockOut-1:0][14:0] square_q3;
+    logic [Levels:0][BlockOut-1:0][SumBits-1:0] sum_q;
+    logic [Levels:0][BlockOut-1:0][SquareBits-1:0] squares_q;
 
     always_ff @(posedge clk_i) begin
       element_q <= norm_sums_src_i[b];
       for (int unsigned o = 0; o < BlockOut; o++) begin
-        size_q[o] <= o >= 32'(count_q) ? '0 : element_q[o][InpBits-1] ? -element_q[o] : element_q[o];
-        square_q[o] <= square(8'(size_q[o]));
+        size_q2[o] <= !among_q[o] ? '0 : element_q[o][InpBits-1] ? 8'(-element_q[o]) : 8'(element_q[o]);
+        signed_q2[o] <= among_q[o] ? element_q[o] : '0;
+        square_q3[o] <= {size_q2[o][7], squares[size_q2[o][6:0]]};
       end
-      partial_q <= entry_sum[0];
-      partial2_q <= partial_q;
-      entry_sum_q <= partial2_q;
-      entry_squares_q <= entry_squares[0];
+      signed_q3 <= signed_q2;
     end
 
-    // --- means
-
-    logic signed [31:0] total_q, squares_q;
-    logic signed [38:0] total_parts_q[3], squares_parts_q[3];
-    logic signed [52:0] total_over_q, squares_over_q;
-
-    always_ff @(posedge clk_i) begin
-      total_q <= mean[row];
-      squares_q <= spread[row];
-      for (int unsigned k = 0; k < 3; k++) begin
-        total_parts_q[k] <= part_of_mean(total_q, over_q[7*k+:7]);
-        squares_parts_q[k] <= part_of_mean(squares_q, over_q[7*k+:7]);
+    always_comb begin
+      for (int unsigned o = 0; o < BlockOut; o++) begin
+        sum_q[0][o] = SumBits'(signed'(signed_q3[o]));
+        squares_q[0][o] = SquareBits'(square_q3[o]);
       end
-      total_over_q <= 53'(total_parts_q[0]) + (53'(total_parts_q[1]) <<< 7) + (53'(total_parts_q[2]) <<< 14);
-      squares_over_q <= 53'(squares_parts_q[0]) + (53'(squares_parts_q[1]) <<< 7) + (53'(squares_parts_q[2]) <<< 14);
+    end
+    for (genvar k = 1; k <= int'(Levels); k++) begin : gen_level
+      always_ff @(posedge clk_i) begin
+        sum_q[k] <= '0;
+        squares_q[k] <= '0;
+        for (int unsigned o = 0; o < BlockOut >> k; o++) begin
+          sum_q[k][o] <= sum_q[k-1][2*o] + sum_q[k-1][2*o+1];
+          squares_q[k][o] <= squares_q[k-1][2*o] + squares_q[k-1][2*o+1];
+        end
+      end
     end
 
-    // --- the variance
+    // --- the multiplier: a_q times bytes, the most significant one first, which chunk_q has
 
+    logic [31:0] a_q, held_q;
+    logic [7:0] chunk_q;
+    logic [39:0] part_q;
+    logic signed [52:0] total_q;
+    logic first;
+    logic [31:0] shifted_q;
+    logic [3:0] bits_q;
+    logic [15:0] mantissa_q;
+    logic [14:0] last_q, line;
     logic signed [13:0] middle_q;
-    logic [31:0] mean_square_q, mean_square2_q, middle_square_q, variance;
-    logic [13:0] middle_size;
+    logic [13:0] distance;
 
-    assign middle_size = middle_q[13] ? -middle_q : middle_q;
-
-    assign variance = mean_square2_q - middle_square_q + 32'(least_q[2]);
-
-    always_ff @(posedge clk_i) begin
-      middle_q <= in_range(mean[row]);
-      mean_square_q <= spread[row];
-      mean_square2_q <= mean_square_q;
-      middle_square_q <= product(32'(middle_size), 16'(middle_size));
-    end
-
-    // --- one over the deviation: the first estimate, and a step of Newton's method
-
-    logic [31:0] spread_q1;
-    logic [14:0] root_q1, root_q2, root_q3, root_q4, root_q5;
-    logic [15:0] mantissa_q2, mantissa_q3, square_q3;
-    logic [31:0] product_q4, rest_q5, new_root_q6;
-    logic [14:0] line;
-
-    assign line = mantissa_q2[15] ? 15'(21'd14320 - ((21'({mantissa_q2, 2'd0}) + 21'({mantissa_q2, 1'b0})) >> 6)) :
-        15'(21'd20600 - ((21'({mantissa_q2, 4'd0}) + 21'({mantissa_q2, 1'b0})) >> 6));
+    assign distance = middle_q[13] ? -middle_q : middle_q;
+    assign first = mean_q[2] || mean_q[5] || spread_q[4] || newton_q[2] || newton_q[6] || newton_q[10];
+    assign line = mantissa_q[15] ? 15'(21'd14320 - ((21'({mantissa_q, 2'd0}) + 21'({mantissa_q, 1'b0})) >> 6)) :
+        15'(21'd20600 - ((21'({mantissa_q, 4'd0}) + 21'({mantissa_q, 1'b0})) >> 6));
 
     always_ff @(posedge clk_i) begin
-      spread_q1 <= spread[row];
-      root_q1 <= root[row];
-      mantissa_q2 <= mantissa(spread_q1);
-      root_q2 <= root_q1;
-      mantissa_q3 <= mantissa_q2;
-      root_q3 <= root_q2;
-      square_q3 <= 16'(product(32'(root_q2), 16'(root_q2)) >> 14);
-      product_q4 <= product(32'(square_q3), mantissa_q3);
-      {root_q5, root_q4} <= {root_q4, root_q3};
-      rest_q5 <= 32'd49152 - 32'($signed(product_q4) >>> 14);
-      new_root_q6 <= product(rest_q5, 16'(root_q5));
+      // A row, and what is computed with it.
+      if (begins) begin
+        held_q <= spread[row];
+        last_q <= root[row];
+      end else if (spread_q[1]) begin
+        held_q <= held_q + 32'(least_q);
+      end else if (spread_q[6]) begin
+        held_q <= held_q - total_q[31:0];
+      end
+      bits_q <= places(held_q);
+      mantissa_q <= mantissa(held_q, bits_q);
+      middle_q <= in_range(a_q);
+
+      // The operands, in the cycle before their product.
+      if (begins) a_q <= norm_newton_valid_i ? 32'(root[row]) : mean[row];
+      else if (mean_q[3]) a_q <= held_q;
+      else if (spread_q[2]) a_q <= 32'(distance);
+      else if (newton_q[4]) a_q <= 32'(total_q[29:14]);
+      else if (newton_q[8]) a_q <= 32'd49152 - 32'($signed(total_q[31:0]) >>> 14);
+
+      if (norm_mean_valid_i) chunk_q <= 8'(norm_mean_over_i[20:16]);
+      else if (mean_q[3]) chunk_q <= 8'(over_q[20:16]);
+      else if (mean_q[1] || mean_q[4]) chunk_q <= over_q[15:8];
+      else if (mean_q[2] || mean_q[5]) chunk_q <= over_q[7:0];
+      else if (spread_q[2]) chunk_q <= 8'(distance >> 8);
+      else if (norm_newton_valid_i) chunk_q <= 8'(root[row] >> 8);
+      else if (spread_q[3] || newton_q[1]) chunk_q <= a_q[7:0];
+      else if (newton_q[3]) chunk_q <= mantissa_q[15:8];
+      else if (newton_q[5]) chunk_q <= mantissa_q[7:0];
+      else if (newton_q[7]) chunk_q <= 8'(last_q >> 8);
+      else if (newton_q[9]) chunk_q <= last_q[7:0];
+
+      part_q <= product(a_q, chunk_q);
+      total_q <= (first ? '0 : total_q << 8) + 53'(signed'(part_q));
+      shifted_q <= 32'(total_q >>> (6'(shift_q) + (mean_q[5] ? 6'd14 : 6'd8)));
     end
 
     // --- rows
 
     always_ff @(posedge clk_i) begin
       if (norm_clear_valid_i) mean[norm_clear_norm_rows_row_i] <= '0;
-      else if (sums_q[4]) mean[sums_row_q[4]] <= mean[sums_row_q[4]] + entry_sum_q;
-      else if (mean_q[3]) mean[row_q[3]] <= centred_q[3] ? 32'(total_over_q >>> (6'(shift_q[3]) + 6'd14)) : '0;
+      else if (sums_q[Summed]) begin
+        mean[sums_row_q[Summed]] <= mean[sums_row_q[Summed]] + 32'(signed'(sum_q[Levels][0]));
+      end else if (mean_q[6]) mean[row_q] <= centred_q ? shifted_q : '0;
 
       if (norm_clear_valid_i) spread[norm_clear_norm_rows_row_i] <= '0;
-      else if (sums_q[4]) spread[sums_row_q[4]] <= spread[sums_row_q[4]] + entry_squares_q;
-      else if (mean_q[3]) spread[row_q[3]] <= 32'(squares_over_q >>> (6'(shift_q[3]) + 6'd8));
-      else if (spread_q[2]) spread[row_q[2]] <= $signed(variance) > 0 ? variance : 32'd1;
+      else if (sums_q[Summed]) begin
+        spread[sums_row_q[Summed]] <= spread[sums_row_q[Summed]] + 32'(squares_q[Levels][0]);
+      end else if (mean_q[9]) spread[row_q] <= shifted_q;
+      else if (spread_q[7]) spread[row_q] <= $signed(held_q) > 0 ? held_q : 32'd1;
 
       if (norm_clear_valid_i) root[norm_clear_norm_rows_row_i] <= '0;
-      else if (mean_q[3]) root[row_q[3]] <= '0;
-      else if (spread_q[2]) root[row_q[2]] <= '0;
-      else if (root_q[2]) root[row_q[2]] <= line;
-      else if (newton_q[6]) root[row_q[6]] <= 15'($signed(new_root_q6) >>> 15);
+      else if (mean_q[9] || spread_q[7]) root[row_q] <= '0;
+      else if (root_q[3]) root[row_q] <= line;
+      else if (newton_q[12]) root[row_q] <= 15'($signed(total_q[31:0]) >>> 15);
     end
 
-    // --- normal numbers
+    // --- normal numbers: elements and means, both without a sign, times one over the deviation
 
     logic [31:0] row_mean_q1, row_spread_q1;
-    logic [12:0] inverse_q1, inverse_q2, inverse_q3;
-    logic signed [13:0] middle_q2;
+    logic [12:0] inverse_q1, inverse_q2;
+    logic [14:0] three_q2;
+    logic [13:0] middle_q2;
+    logic [20:0] low_q3, high_q3;
+    logic [26:0] middle_q4;
     logic [3:0] bits_q2, bits_q3, bits_q4, bits_q5;
-    logic [BlockOut-1:0][InpBits-1:0] x_q1, x_q2;
+    logic [BlockOut-1:0][InpBits-1:0] x_q1;
+    logic [BlockOut-1:0][7:0] x_q2;
 
     always_ff @(posedge clk_i) begin
       row_mean_q1 <= mean[at_row_q];
       row_spread_q1 <= spread[at_row_q];
       inverse_q1 <= root[at_row_q][14:2];
       x_q1 <= norm_src_i[b];
-      middle_q2 <= in_range(row_mean_q1);
+      middle_q2 <= in_range(row_mean_q1) ^ 14'h2000;
       bits_q2 <= places(row_spread_q1);
       inverse_q2 <= inverse_q1;
-      x_q2 <= x_q1;
+      three_q2 <= 15'(inverse_q1) + {1'b0, inverse_q1, 1'b0};
+      for (int unsigned o = 0; o < BlockOut; o++) x_q2[o] <= 8'(signed'(x_q1[o])) ^ 8'h80;
       {bits_q5, bits_q4, bits_q3} <= {bits_q4, bits_q3, bits_q2};
-      inverse_q3 <= inverse_q2;
+      low_q3 <= part_of_normal(middle_q2, inverse_q2[6:0]);
+      high_q3 <= part_of_normal(middle_q2, 7'(inverse_q2[12:7]));
+      middle_q4 <= 27'(low_q3) + 27'({high_q3, 7'd0});
     end
 
     for (genvar o = 0; o < int'(BlockOut); o++) begin : gen_lane
-      logic signed [15:0] distance_q3;
-      logic signed [22:0] low_q4, high_q4;
-      logic signed [29:0] product_q5, normal_q6;
-      logic [31:0] result_q7;
+      logic [16:0] lower_q3, upper_q3;
+      logic [20:0] element_q4;
+      logic signed [27:0] product_q5, normal_q6;
+      logic signed [28:0] result_q7;
 
       always_ff @(posedge clk_i) begin
-        distance_q3 <= 16'($signed({x_q2[o], 6'd0})) - 16'(middle_q2);
-        low_q4 <= part_of_normal(distance_q3, inverse_q3[6:0]);
-        high_q4 <= part_of_normal(distance_q3, 7'(inverse_q3[12:7]));
-        product_q5 <= 30'(low_q4) + (30'(high_q4) <<< 7);
+        lower_q3 <= 17'(multiple(x_q2[o][1:0], inverse_q2, three_q2))
+            + {multiple(x_q2[o][3:2], inverse_q2, three_q2), 2'd0};
+        upper_q3 <= 17'(multiple(x_q2[o][5:4], inverse_q2, three_q2))
+            + {multiple(x_q2[o][7:6], inverse_q2, three_q2), 2'd0};
+        element_q4 <= 21'(lower_q3) + {upper_q3, 4'd0};
+        product_q5 <= 28'({element_q4, 6'd0}) - 28'(middle_q4);
         normal_q6 <= product_q5 >>> bits_q5;
-        result_q7 <= negative_q[6][o] ? -32'(normal_q6) : 32'(normal_q6);
+        result_q7 <= negative_q[6][o] ? -29'(normal_q6) : 29'(normal_q6);
       end
 
-      assign norm_result_o[b][o] = result_q7;
+      assign norm_result_o[b][o] = 32'(result_q7);
     end
   end
 
@@ -422,14 +422,15 @@ def declare(config):
             scopes={"x": "inp", "row": rows, "count": "immediate"},
             updates={rows: te.compute(rows.shape, sums, "sums")},
             fields=[PlugInField("count", lanes.bit_length(), "The elements of an entry that are in the row.")],
-            latency=1,
+            latency=(lanes - 1).bit_length(),
             wide=True,
         ),
         of_rows(
             "norm_mean",
             "Replaces the sums of each row by its mean and the mean of its squares.",
             mean,
-            4,
+            10,
+            6,
             fields=[
                 PlugInField("over", COUNT_BITS + 1, "One over the number of features."),
                 PlugInField("shift", 5, "The bits of that number."),
@@ -440,11 +441,12 @@ def declare(config):
             "norm_spread",
             "Replaces the mean of squares of each row by its variance.",
             spread,
-            3,
+            8,
+            4,
             fields=[PlugInField("least", LEAST_BITS, "What is added to a variance.")],
         ),
-        of_rows("norm_root", "One over the deviation of each row, a first estimate.", root, 3),
-        of_rows("norm_newton", "One over the deviation of each row, a step nearer.", newton, 7, 3),
+        of_rows("norm_root", "One over the deviation of each row, a first estimate.", root, 4),
+        of_rows("norm_newton", "One over the deviation of each row, a step nearer.", newton, 13, 9),
     ]
 
 

@@ -16,14 +16,19 @@ ROWS = 64
 """The rows of a strip at most."""
 DATAPATH = """
 // Contract: a step a cycle, of the logarithm in three cycles. The largest element of a row is there
-// three cycles after its step, a sum ten, and a share is out eight cycles after its step.
+// four cycles after its step, a sum 10 + $clog2(BlockOut), and a share is out nine cycles after its
+// step. Functions of ten bits are tables in block memories, one a lane and one for the logarithm.
 
 module ext_softmax
   import vdla_pkg::*;
 #(
   localparam int unsigned Rows = 64,
   localparam int unsigned FactorBits = 18,
-  localparam int unsigned CountBits = $clog2(BlockOut) + 1
+  localparam int unsigned CountBits = $clog2(BlockOut) + 1,
+  localparam int unsigned Levels = $clog2(BlockOut),
+  localparam int unsigned SumBits = 16 + Levels,
+  localparam int unsigned Fours = (BlockOut + 3) / 4,
+  localparam int unsigned Summed = 9 + Levels
 ) (
   input  logic clk_i,
   input  logic rst_ni,
@@ -53,46 +58,49 @@ module ext_softmax
   typedef logic [InpBits-1:0] element_t;
   localparam element_t Lowest = element_t'(1 << (InpBits - 1));
 
-  // Products by additions: the multipliers of the machine are in its array.
-  function automatic logic [25:0] steps_of(logic [7:0] below, logic [FactorBits-1:0] factor);
-    logic [7:0][25:0] terms;
-    for (int unsigned k = 0; k < 8; k++) terms[k] = below[k] ? 26'(factor) << k : '0;
-    for (int unsigned step = 1; step < 8; step *= 2) begin
-      for (int unsigned k = 0; k < 8; k += 2 * step) terms[k] += terms[k+step];
-    end
-    steps_of = terms[0];
+  // Of the ten bits behind a whole part: a power of two, and what a logarithm lies above the bits.
+  function automatic logic [15:0] power_of(int unsigned k);
+    power_of = 16'(32768 - (((1374 - ((11 * k) >> 5)) * k) >> 6));
   endfunction
 
-  function automatic logic [20:0] product(logic [10:0] a, logic [9:0] b);
-    logic [15:0][20:0] terms;
-    terms = '0;
-    for (int unsigned k = 0; k < 10; k++) terms[k] = b[k] ? 21'(a) << k : '0;
-    for (int unsigned step = 1; step < 16; step *= 2) begin
-      for (int unsigned k = 0; k < 16; k += 2 * step) terms[k] += terms[k+step];
-    end
-    product = terms[0];
+  function automatic logic [15:0] bend_of(int unsigned k);
+    bend_of = 16'(((((1024 - k) * k) >> 8) * (432 - ((162 * k) >> 10))) >> 6);
   endfunction
 
   // --- the step in each stage; stage 1 has the inputs of the cycle before
 
-  logic [9:1] most_q, total_q;
-  logic [9:1][5:0] row_q;
-  logic [7:1][CountBits-1:0] count_q;
-  logic [3:1][FactorBits-1:0] factor_q;
+  logic [3:1] most_q;
+  logic [Summed:1] total_q;
+  logic [Summed:1][5:0] row_q;
+  logic [8:1][BlockOut-1:0] among_q;  // the elements that are in the row
+  logic [2:1][FactorBits-1:0] factor_q;
+  logic [FactorBits-1:0] factor_q3;
+  logic [FactorBits+1:0] three_q3;
   logic [4:1] share_q;
   element_t [2:1][Batch-1:0][BlockOut-1:0] x_q;
 
   always_ff @(posedge clk_i) begin
-    most_q <= {most_q[8:1], rst_ni && softmax_most_valid_i};
-    total_q <= {total_q[8:1], rst_ni && softmax_total_valid_i};
+    most_q <= {most_q[2:1], rst_ni && softmax_most_valid_i};
+    total_q <= {total_q[Summed-1:1], rst_ni && softmax_total_valid_i};
     share_q <= {share_q[3:1], softmax_valid_i};
-    row_q <= {row_q[8:1], softmax_valid_i ? softmax_softmax_rows_row_i :
+    row_q <= {row_q[Summed-1:1], softmax_valid_i ? softmax_softmax_rows_row_i :
         softmax_total_valid_i ? softmax_total_softmax_rows_row_i : softmax_most_softmax_rows_row_i};
-    count_q <= {count_q[6:1], softmax_total_valid_i ? softmax_total_count_i : softmax_most_count_i};
-    factor_q <= {factor_q[2:1], softmax_valid_i ? softmax_factor_i : softmax_total_factor_i};
+    among_q[8:2] <= among_q[7:1];
+    for (int unsigned o = 0; o < BlockOut; o++) begin
+      among_q[1][o] <= o < 32'(softmax_total_valid_i ? softmax_total_count_i : softmax_most_count_i);
+    end
+    factor_q <= {factor_q[1], softmax_valid_i ? softmax_factor_i : softmax_total_factor_i};
+    factor_q3 <= factor_q[2];
+    three_q3 <= (FactorBits + 2)'(factor_q[2]) + {1'b0, factor_q[2], 1'b0};
     x_q <= {x_q[1], softmax_valid_i ? softmax_src_i :
         softmax_total_valid_i ? softmax_total_src_i : softmax_most_src_i};
   end
+
+  // The multipliers of the machine are in its array: a product is the sum of multiples, two bits each.
+  function automatic logic [FactorBits+1:0] multiple(
+      logic [1:0] digit, logic [FactorBits-1:0] factor, logic [FactorBits+1:0] three);
+    multiple = digit[1] ? (digit[0] ? three : {1'b0, factor, 1'b0}) : digit[0] ? {2'b0, factor} : '0;
+  endfunction
 
   // --- the logarithm of a sum, in three cycles
 
@@ -109,24 +117,36 @@ module ext_softmax
     element_t most[Rows];
     logic [31:0] total[Rows];
 
-    // --- the largest element: among those of an entry, then that of the row
+    // --- the largest element: of four, of an entry, then that of the row
 
-    element_t [BlockOut-1:0] largest;
-    element_t largest_q, held;
+    element_t [BlockOut-1:0] of_four;
+    element_t [Fours-1:0] of_four_q, of_entry;
+    element_t of_entry_q, held, held3;
+
     always_comb begin
-      for (int unsigned o = 0; o < BlockOut; o++) largest[o] = o < 32'(count_q[1]) ? x_q[1][b][o] : Lowest;
-      for (int unsigned step = 1; step < BlockOut; step *= 2) begin
+      for (int unsigned o = 0; o < BlockOut; o++) of_four[o] = among_q[1][o] ? x_q[1][b][o] : Lowest;
+      for (int unsigned step = 1; step < 4 && step < BlockOut; step *= 2) begin
         for (int unsigned o = 0; o < BlockOut; o += 2 * step) begin
-          if ($signed(largest[o+step]) > $signed(largest[o])) largest[o] = largest[o+step];
+          if ($signed(of_four[o+step]) > $signed(of_four[o])) of_four[o] = of_four[o+step];
+        end
+      end
+    end
+    always_comb begin
+      of_entry = of_four_q;
+      for (int unsigned step = 1; step < Fours; step *= 2) begin
+        for (int unsigned k = 0; k < Fours; k += 2 * step) begin
+          if ($signed(of_entry[k+step]) > $signed(of_entry[k])) of_entry[k] = of_entry[k+step];
         end
       end
     end
     assign held = most[row_q[2]];
+    assign held3 = most[row_q[3]];
 
     always_ff @(posedge clk_i) begin
-      largest_q <= largest[0];
+      for (int unsigned k = 0; k < Fours; k++) of_four_q[k] <= of_four[4*k];
+      of_entry_q <= of_entry[0];
       if (softmax_clear_valid_i) most[softmax_clear_softmax_rows_row_i] <= Lowest;
-      else if (most_q[2] && $signed(largest_q) > $signed(held)) most[row_q[2]] <= largest_q;
+      else if (most_q[3] && $signed(of_entry_q) > $signed(held3)) most[row_q[3]] <= of_entry_q;
     end
 
     // --- the logarithm: the whole part, the part behind it, and the bend of that
@@ -134,9 +154,10 @@ module ext_softmax
     logic [31:0] summed;
     logic [3:0] bits, bits_q[2:1];
     logic [9:0] part, part_q[2:1];
-    logic [10:0] curve, curve_q;
-    logic [8:0] slope, slope_q;
-    logic [20:0] bend;
+    logic [15:0] bend_q;
+    logic [15:0] bends[1024];
+
+    initial for (int unsigned k = 0; k < 1024; k++) bends[k] = bend_of(k);
 
     assign summed = total[softmax_log_softmax_rows_row_i];
     always_comb begin
@@ -144,68 +165,77 @@ module ext_softmax
       for (int unsigned k = 16; k < 31; k++) if (!summed[31] && summed[k]) bits = 4'(k - 15);
     end
     assign part = 10'(32'($signed(summed) >>> (bits + 5'd5)));
-    assign curve = 11'(product(11'd1024 - 11'(part_q[1]), part_q[1]) >> 8);
-    assign slope = 9'(18'd432 - (({1'b0, part_q[1], 7'd0} + {3'd0, part_q[1], 5'd0} + {7'd0, part_q[1], 1'b0}) >> 10));
-    assign bend = product(curve_q, 10'(slope_q));
 
     always_ff @(posedge clk_i) begin
       {bits_q[2], bits_q[1]} <= {bits_q[1], bits};
       {part_q[2], part_q[1]} <= {part_q[1], part};
-      curve_q <= curve;
-      slope_q <= slope;
+      bend_q <= bends[part_q[1]];
     end
 
     // --- powers: of an exponent, the whole part is a shift
 
     logic [BlockOut-1:0][15:0] terms_q;
-    logic [31:0] offset_q, entry_sum_q;
-    logic [BlockOut-1:0][31:0] entry_sum;
+    logic [31:0] offset_q4, offset_q5;
 
-    always_ff @(posedge clk_i) offset_q <= share_q[3] ? total[row_q[3]] : '0;
-
-    for (genvar o = 0; o < int'(BlockOut); o++) begin : gen_lane
-      logic [7:0] below_q;
-      logic [25:0] steps_q;
-      logic [31:0] exponent_q;
-      logic [9:0] place_q;
-      logic [10:0] line_q;
-      logic [4:0] shift, shift_q[7:6];
-      logic [15:0] power_q;
-      logic [31:0] share_out_q;
-
-      assign shift = exponent_q[31] ? '0 : |exponent_q[30:21] ? '1 : exponent_q[20:16];
-
-      always_ff @(posedge clk_i) begin
-        below_q <= 8'($signed(held)) - 8'($signed(x_q[2][b][o]));
-        steps_q <= steps_of(below_q, factor_q[3]);
-        exponent_q <= 32'(steps_q) + offset_q;
-        place_q <= exponent_q[15:6];
-        line_q <= 11'(14'd1374 - (({1'b0, exponent_q[15:6], 3'd0} + {3'd0, exponent_q[15:6], 1'b0}
-            + {4'd0, exponent_q[15:6]}) >> 5));
-        shift_q[6] <= shift;
-        power_q <= 16'(21'd32768 - (product(line_q, place_q) >> 6));
-        shift_q[7] <= shift_q[6];
-        terms_q[o] <= o < 32'(count_q[7]) ? power_q >> shift_q[7] : '0;
-        share_out_q <= {7'd0, power_q, 9'd0} >> shift_q[7];
-      end
-
-      assign softmax_result_o[b][o] = share_out_q;
+    always_ff @(posedge clk_i) begin
+      offset_q4 <= share_q[3] ? total[row_q[3]] : '0;
+      offset_q5 <= offset_q4;
     end
 
+    for (genvar o = 0; o < int'(BlockOut); o++) begin : gen_lane
+      logic [7:0] below_q3;
+      logic [FactorBits+3:0] low_q4, high_q4;
+      logic [25:0] steps_q5;
+      logic [31:0] exponent_q6;
+      logic [9:0] place_q7;
+      logic [4:0] shift, shift_q7, shift_q8;
+      logic [15:0] power_q8, powers[1024];
+      logic [24:0] shifted, share_q9;
+
+      initial for (int unsigned k = 0; k < 1024; k++) powers[k] = power_of(k);
+
+      assign shift = exponent_q6[31] ? '0 : |exponent_q6[30:21] ? '1 : exponent_q6[20:16];
+      assign shifted = {power_q8, 9'd0} >> shift_q8;
+
+      always_ff @(posedge clk_i) begin
+        below_q3 <= 8'($signed(held)) - 8'($signed(x_q[2][b][o]));
+        low_q4 <= (FactorBits + 4)'(multiple(below_q3[1:0], factor_q3, three_q3))
+            + {multiple(below_q3[3:2], factor_q3, three_q3), 2'd0};
+        high_q4 <= (FactorBits + 4)'(multiple(below_q3[5:4], factor_q3, three_q3))
+            + {multiple(below_q3[7:6], factor_q3, three_q3), 2'd0};
+        steps_q5 <= 26'(low_q4) + {high_q4, 4'd0};
+        exponent_q6 <= 32'(steps_q5) + offset_q5;
+        place_q7 <= exponent_q6[15:6];
+        shift_q7 <= shift;
+        power_q8 <= powers[place_q7];
+        shift_q8 <= shift_q7;
+        terms_q[o] <= among_q[8][o] ? shifted[24:9] : '0;
+        share_q9 <= shifted;
+      end
+
+      assign softmax_result_o[b][o] = 32'(share_q9);
+    end
+
+    // --- the sum of an entry, a level of additions a cycle
+
+    logic [Levels:0][BlockOut-1:0][SumBits-1:0] level_q;
+
     always_comb begin
-      for (int unsigned o = 0; o < BlockOut; o++) entry_sum[o] = 32'(terms_q[o]);
-      for (int unsigned step = 1; step < BlockOut; step *= 2) begin
-        for (int unsigned o = 0; o < BlockOut; o += 2 * step) entry_sum[o] += entry_sum[o+step];
+      for (int unsigned o = 0; o < BlockOut; o++) level_q[0][o] = SumBits'(terms_q[o]);
+    end
+    for (genvar k = 1; k <= int'(Levels); k++) begin : gen_level
+      always_ff @(posedge clk_i) begin
+        level_q[k] <= '0;
+        for (int unsigned o = 0; o < BlockOut >> k; o++) begin
+          level_q[k][o] <= level_q[k-1][2*o] + level_q[k-1][2*o+1];
+        end
       end
     end
 
     always_ff @(posedge clk_i) begin
-      entry_sum_q <= entry_sum[0];
       if (softmax_clear_valid_i) total[softmax_clear_softmax_rows_row_i] <= '0;
-      else if (total_q[9]) total[row_q[9]] <= total[row_q[9]] + entry_sum_q;
-      else if (log_q[2]) begin
-        total[log_row_q[2]] <= {12'(bits_q[2]), part_q[2], 6'd0} + 32'(bend >> 6);
-      end
+      else if (total_q[Summed]) total[row_q[Summed]] <= total[row_q[Summed]] + 32'(level_q[Levels][0]);
+      else if (log_q[2]) total[log_row_q[2]] <= 32'({bits_q[2], part_q[2], 6'd0}) + 32'(bend_q);
     end
   end
 
@@ -242,7 +272,7 @@ def declare(config):
             output=te.compute(entry, lambda b, o: share(below(b, o) * factor[0] + row[b, 1]), "acc"),
             scopes={**shared, "factor": "immediate", "acc": "acc"},
             fields=[factor_field],
-            latency=8,
+            latency=9,
             datapath=DATAPATH,
             wide=True,
             program=program,
@@ -270,7 +300,7 @@ def declare(config):
             scopes={**shared, "factor": "immediate", "count": "immediate"},
             updates={rows: te.compute(rows.shape, total, "total")},
             fields=[factor_field, count_field],
-            latency=6,
+            latency=6 + (lanes - 1).bit_length(),
             wide=True,
         ),
         vdla.Extension(

@@ -135,6 +135,11 @@ class Generation:
         return self.tokens.decode(self.new)
 
     @property
+    def last_step(self) -> NetworkResult | None:
+        """The run of the last token, None where the prompt alone was run."""
+        return self._steps[-1][0] if self._steps else None
+
+    @property
     def rates(self) -> TokenRates:
         """How fast it came."""
         return token_rates(self.decoder.model.artifact, len(self.prompt), self._prefill, self._steps)

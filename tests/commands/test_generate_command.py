@@ -45,6 +45,27 @@ def test_a_machine_shows_its_cycles(capsys, tmp_path):
     ]
 
 
+def test_a_picture_has_the_programs_of_a_token(capsys, tmp_path):
+    (tmp_path / "text.txt").write_text("Return the value of the argument, or raise an error. " * 8)
+    words = ["--target", "tiny", "--calibration", str(tmp_path / "text.txt"), "--picture", str(tmp_path / "token.svg")]
+    assert main(["generate", "docstrings", *COMMON, *words]) == OK
+    cycles = next(line.split()[-1] for line in capsys.readouterr().out.splitlines() if line.startswith("cycles"))
+    drawn = (tmp_path / "token.svg").read_text()
+    assert f"on tiny: {cycles} cycles in " in drawn
+    assert all(f">{name}<" in drawn for name in ("program", "weights", "products", "results"))
+
+
+def test_a_picture_of_the_cpu_or_of_no_further_token_is_refused(capsys, tmp_path):
+    picture = ["--picture", str(tmp_path / "token.svg")]
+    assert main(["generate", "docstrings", *COMMON, *picture]) == BAD_INPUT
+    assert "generate: --picture must be of a machine's programs, got the CPU\n" in capsys.readouterr().err
+    (tmp_path / "text.txt").write_text("Return the value of the argument, or raise an error. " * 8)
+    words = [*COMMON, *picture, "--length", "1", "--target", "tiny", "--calibration", str(tmp_path / "text.txt")]
+    assert main(["generate", "docstrings", *words]) == BAD_INPUT
+    rule = "generate: --picture must be of a token behind the first, got a text of one token\n"
+    assert rule in capsys.readouterr().err
+
+
 def test_weights_of_four_bits(capsys, monkeypatch, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("Return the value of the argument, or raise an error. " * 8)

@@ -14,6 +14,7 @@ from vdla.commands.console import listing, output, progress
 from vdla.commands.device_options import add_device_arguments, device_options
 from vdla.commands.files import require_folder, write_json
 from vdla.commands.options import add_options, given
+from vdla.support.atomic import write_text
 from vdla.support.text_table import text_table
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_device_arguments(parser)
     add_options(parser, {"-o --output FILE": "write the compiled decoder with its tokenizer; no --prompt is needed"})
+    add_options(parser, {"--picture FILE": "draw the accelerator's programs of the last token as SVG"})
     add_options(parser, {"--json": "write JSON to FILE, or to standard output in place of text"})
 
 
@@ -70,10 +72,14 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.prompt is None and arguments.output is None:
         raise CommandError("generate: --prompt must be given, got none")
+    if arguments.picture is not None:
+        require_folder("generate", "--picture", arguments.picture)
     arguments.temperature = _temperature(arguments.temperature)
     with _opened(arguments) if arguments.model.endswith(_COMPILED) else _compiled(arguments) as model:
         if arguments.prompt is None:
             return OK
+        if arguments.picture is not None and model.artifact.config is None:
+            raise CommandError("generate: --picture must be of a machine's programs, got the CPU")
         generation = generate(
             model,
             arguments.prompt,
@@ -88,6 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
             write_json(arguments.json, {"text": text, **_document(generation)})
         else:
             _show(arguments.prompt, generation)
+        if arguments.picture is not None:
+            _draw(arguments.picture, model, generation)
     return OK
 
 
@@ -229,6 +237,16 @@ def _show(prompt: str, generation: Generation) -> None:
     if rates.cycles_a_token:
         print()
         output().print(listing(text_table("the accelerator's part of a token", _COLUMNS, _rows(rates))))
+
+
+def _draw(path: Path, model: Model, generation: Generation) -> None:
+    """The picture of the last token, of an accelerator."""
+    from vdla.commands.step_picture import step_picture
+
+    result = generation.last_step
+    if result is None:
+        raise CommandError("generate: --picture must be of a token behind the first, got a text of one token")
+    write_text(path, step_picture(model.name, model.artifact, result))
 
 
 def _rows(rates: TokenRates) -> list[tuple[str, str]]:

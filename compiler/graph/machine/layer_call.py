@@ -218,17 +218,17 @@ def _scaling(at: MachineNode) -> NodeLayer:
     result = at.shape(at.node.outputs[0])
     if at.shape(names[0]) != result:  # the product is the same in the other order
         names, zeros = names[::-1], zeros[::-1]
-    if len(result) != 4 or [*map(at.shape, names)] != [result, (*result[:2], 1, 1)] or prod(result[2:]) == 1:
-        decline("be a product of an image and a factor for each channel, got other shapes")
-    options: dict[str, Any] = {
-        "batch": result[0],
-        "channels": result[1],
-        "size": result[2:],
-        "dtype": at.config.inp_dtype,
-    }
-    made = definitions.scaling(by_channel=True, zero_points=zeros, raw=False, **options)
-    arrays = {"scale": _lanes(at, np.zeros(result[1], np.int64))}
-    return _layer(at, Channels.IMAGE, made, dict(zip(("data", "other"), names, strict=True)), arrays, prod(result))
+    rows, is_pair = prod(result[:-1]), [*map(at.shape, names)] == [result, result]
+    if is_pair and len(result) != 4 and rows <= at.config.batch:  # images of one pixel
+        channels, sizes = Channels.ROWS, {"batch": rows, "channels": result[-1], "size": (1, 1)}
+    elif len(result) == 4 and [*map(at.shape, names)] == [result, (*result[:2], 1, 1)] and prod(result[2:]) > 1:
+        channels, sizes = Channels.IMAGE, {"batch": result[0], "channels": result[1], "size": result[2:]}
+    else:
+        decline("be a product of an image and a factor for each channel, or of rows of one entry, got other shapes")
+    options: dict[str, Any] = {**sizes, "by_channel": not is_pair, "dtype": at.config.inp_dtype}
+    made = definitions.scaling(zero_points=zeros, raw=False, **options)
+    arrays = {"scale": _lanes(at, np.zeros(options["channels"], np.int64))}
+    return _layer(at, channels, made, dict(zip(("data", "other"), names, strict=True)), arrays, prod(result))
 
 
 def _max_pool(at: MachineNode) -> NodeLayer:

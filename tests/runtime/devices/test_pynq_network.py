@@ -12,10 +12,15 @@ from helpers.virtual_boards import held_buffers, virtual_board, write_bitstream
 from vdla.cli import main
 from vdla.compiler.graph.onnx.export import export_model
 from vdla.hardware.config import Config
+from vdla.networks.decoder import decoder_model, seeded_weights
 from vdla.networks.digits import digits
 from vdla.networks.digits_images import held_out_digits, training_digits
+from vdla.networks.llama_shape import LlamaShape
 from vdla.runtime.devices.pynq_device import PynqDevice
 from vdla.runtime.executor.model import Model
+from vdla.runtime.generate.compile_decoder import compile_decoder
+from vdla.runtime.generate.generation import DecoderRun
+from vdla.runtime.generate.quantise_decoder import quantise_decoder
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.quantise import quantise
 
@@ -57,6 +62,22 @@ def test_activations_of_a_network_cross_the_link_once_a_program(pynq_board, mode
 def pending(device) -> int:
     """The buffers that the host wrote and the board has not."""
     return sum(block.newer.value == "host" for block in device._memory._blocks.values())
+
+
+def test_a_decoder_on_the_board_has_the_scores_and_cycles_of_the_simulator(pynq_board):
+    shape = LlamaShape(words=40, width=16, layers=1, heads=2, key_heads=1, hidden=24, positions=16)
+    words = np.random.default_rng(0).integers(0, shape.words, 64).tolist()
+    quantised = quantise_decoder(decoder_model("small", shape, seeded_weights(shape)), words, window=16)
+    with (
+        compile_decoder(export_model(quantised.graph), TINY, cache=8, chunk=1) as simulated,
+        Model(simulated.artifact, "pynq") as on_board,
+    ):
+        one, other = DecoderRun(simulated), DecoderRun(on_board)
+        for word in words[:3]:
+            steps = one.advance([word]), other.advance([word])
+            assert np.array_equal(*(step.outputs["logits"] for step in steps))
+            assert steps[0].cycles == steps[1].cycles > 0
+    assert held_buffers() == []
 
 
 def test_vdla_run_takes_the_device_and_its_bitstream(pynq_board, model_file, tmp_path, capsys):

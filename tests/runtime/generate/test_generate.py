@@ -115,7 +115,7 @@ def test_four_bit_weights_have_the_scores_of_the_integers_on_the_cpu(quantised, 
         compile_decoder(in_groups, cache=CACHE, chunk=CHUNK) as on_cpu,
     ):
         names = {word for program in on_sim.artifact.programs for word in disassemble(program).split()}
-        assert {"int4_group", "int4_group_scale"} <= names
+        assert {"int4_group", "int4_group_factors"} <= names
         assert (scores(on_sim, TEXT) != scores(on_cpu, TEXT)).sum() == 0
         step = DecoderRun(on_sim).advance([3])
         weights = SHAPE.macs / 2 + SHAPE.macs / 32  # a byte has two, a factor is for 32

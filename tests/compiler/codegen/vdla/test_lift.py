@@ -102,6 +102,21 @@ def test_a_product_by_channel_is_exact_and_takes_three_steps_a_pixel(
     assert steps == operations * blocks * size * size + (1 + (zeros[1] != 0)) * blocks
 
 
+@pytest.mark.parametrize(("batch", "images"), [(1, 1), (2, 1), (2, 2)])
+def test_a_product_of_images_of_one_pixel_is_exact(batch: int, images: int) -> None:
+    config = replace(Config.preset("pynq_z1"), batch=batch)
+    zeros = (3, -128)
+    layer = scaling(batch=images, channels=40, size=(1, 1), by_channel=False, zero_points=zeros, raw=False)
+    random = np.random.default_rng(0)
+    data, other = (random.integers(-128, 128, (images, 40, 1, 1)).astype(np.int8) for _ in range(2))
+    scale = pack_scale(np.zeros(40, np.int64), *scales_from_floats(np.full(40, 1 / 512))).view(np.int64)
+    given = channel_product(layer, config)
+    run = simulate(given.program, given.pack({"data": data, "other": other, "scale": scale}))
+    exact = np.moveaxis((data.astype(int) - zeros[0]) * (other.astype(int) - zeros[1]), 1, -1)
+    wanted = requantise(exact, scale.view(np.uint64), 0, -128, 127, 8)
+    np.testing.assert_array_equal(given.unpack(run.outputs), np.moveaxis(wanted, -1, 1))
+
+
 @pytest.mark.parametrize("ordered", [True, False])
 def test_results_of_a_part_are_the_operand_of_the_next(ordered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """In an order of all parts together, and where there is none, part by part."""
