@@ -311,8 +311,7 @@ ROOMS: dict[str, str] = {
     ),
     "verification.proofs": "support hardware.isa hardware hardware.generate hardware.fpga verification.programs",
     "compiler.plug_ins": (
-        "hardware.isa hardware compiler.te compiler.extensions compiler.operators.definitions "
-        "compiler.layer_programs"
+        "hardware.isa hardware compiler.te compiler.extensions compiler.operators.definitions compiler.layer_programs"
     ),
     "benchmarks": (
         "support hardware.isa hardware hardware.program hardware.fpga hardware.asm compiler.ir compiler.target "
