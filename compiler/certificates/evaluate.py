@@ -152,13 +152,8 @@ class SymbolicMemory(InterpreterMemory):
         if not whole or not array.flags.c_contiguous:
             super().store(name, places, value, at)
             return
-        in_order = _in_order(places, array.shape)
-        if in_order and value.shape == shape and self._is_free(value):
-            self.arrays[name] = value.reshape(array.shape)
-            self.written[name][...] = True
-            return
         target, values = array.view(OPAQUE).reshape(-1), np.broadcast_to(value.view(OPAQUE), shape).reshape(-1)
-        if in_order:
+        if _in_order(places, array.shape):
             target[...] = values
             self.written[name][...] = True
             return
@@ -166,11 +161,6 @@ class SymbolicMemory(InterpreterMemory):
         flat = self._place(name, places).reshape(-1)
         target[flat] = values
         self.written[name].reshape(-1)[flat] = True
-
-    def _is_free(self, value: Symbols) -> bool:
-        """Whether a value can become the content of a buffer: nothing else has its memory."""
-        free = value.flags.c_contiguous and value.flags.writeable
-        return bool(free) and not any(np.may_share_memory(value, array) for array in self.arrays.values())
 
     def _place(self, name: str, places: Sequence[Array]) -> Array:
         """The places of elements in the flat array of a buffer."""
