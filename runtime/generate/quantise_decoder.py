@@ -44,7 +44,7 @@ def quantise_decoder(
     tokens: Sequence[int],
     *,
     weights: str = "int8",
-    sums: str = "int8",
+    sums: str = "float",
     window: int = WINDOW,
     **options: Any,  # noqa: ANN401
 ) -> QuantisedNetwork:
@@ -52,10 +52,9 @@ def quantise_decoder(
 
     With `weights="int4"`, weights have four bits, and groups of 32 inputs a scale each.
 
-    By default, ranges have every value that occurs (`method="minmax"`), and sums of the residual
-    stream have 8 bits, so that norms, rotations and sums are operators of integers. With
-    `sums="float"` all these stay in float: for decoders whose sums differ too much from token to
-    token.
+    By default, ranges have every value that occurs (`method="minmax"`), and the sums of the residual
+    stream stay in float, with norms and rotations. With `sums="int8"` all these are operators of
+    integers: for machines with `norm` and `rotary`; others take some cycles more than without.
 
     Raises:
         GenerateError: the model is no decoder, the text has no tokens, or weights or sums are of

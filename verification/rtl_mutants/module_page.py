@@ -72,13 +72,14 @@ errors and resets by software:
 | no more bursts are outstanding than the limit | read arbiter | read ports | store |
 | no reset, start or end with a burst outstanding | machine | machine | machine |
 
-Assumed in the proof of `vdla`, where the modules that show it are free: fetch and load engines offer
-a burst until it is granted, within its page and length, from three cycles after the start of fetch
-(their proofs); the store unit begins none while it is halted, and what it offers is outstanding (its
-proof); limits stay and a start finds the machine idle (tests of the registers); an instruction ends
-after its last beat or response (equality with the simulator, and an assertion in every simulation).
-The memory answers what it was asked, and nothing else. FIFOs that a proof leaves out are what
-`vdla_fifo` is shown to be; that of the beats of a port has the room that the contract promises.
+Assumed in the proof of `vdla`, where the modules that show it are free: fetch and load engines
+offer a burst until it is granted, within its page and length, from three cycles after the start
+of fetch (their proofs); the store unit begins none while it is halted, and what it offers is
+outstanding (its proof); limits stay and a start finds the machine idle (tests of the registers);
+an instruction ends after its last beat or response (equality with the simulator, and an assertion
+in every simulation). The memory answers what it was asked, and nothing else. FIFOs that a proof
+leaves out are what `vdla_fifo` is shown to be; that of the beats of a port has the room that the
+contract promises.
 
 Not proved but tested: arithmetic other than the requantiser's, the instructions' checks, the
 schedules of micro-ops, registers and counters.

@@ -43,7 +43,7 @@ def decoder(interleaved=0, turned=0):
 
 def quantised(**options):
     words = np.random.default_rng(0).integers(0, SHAPE.words, 64).tolist()
-    return export_model(quantise_decoder(decoder(**options), words, window=16).graph)
+    return export_model(quantise_decoder(decoder(**options), words, window=16, sums="int8").graph)
 
 
 def compiled(model, machine, **options):
@@ -116,7 +116,7 @@ def exported():
 
 
 def test_heads_that_are_split_are_rotated_before():
-    model = export_model(quantise_decoder(exported(), TEXT * 3, window=16).graph)
+    model = export_model(quantise_decoder(exported(), TEXT * 3, window=16, sums="int8").graph)
     on_machine, seen = compiled(model, vdla.extend(Config.preset("pynq_z1"), "rotary"))
     first = next(node for node in seen["partition"].nodes if node.op == ACCELERATED)
     ops = Counter(node.op for node, _, _ in first.attributes[REGION].calls)
@@ -135,7 +135,7 @@ def test_a_machine_without_plug_ins_has_the_scores_of_the_cpu():
 
 
 def test_what_norms_and_rotations_read_has_the_zero_point_0():
-    graph = quantise_decoder(decoder(), TEXT, window=16).graph
+    graph = quantise_decoder(decoder(), TEXT, window=16, sums="int8").graph
     readers = [node for node in graph.nodes if node.op in ("RMSNormalization", "RotaryEmbedding")]
     for node in readers:
         maker = graph.producers[node.inputs[0]]
@@ -144,8 +144,8 @@ def test_what_norms_and_rotations_read_has_the_zero_point_0():
     assert len(readers) == 4 * SHAPE.layers + 1
 
 
-def test_sums_may_stay_in_float():
-    graph = quantise_decoder(decoder(), TEXT, window=16, sums="float").graph
+def test_sums_stay_in_float_by_default():
+    graph = quantise_decoder(decoder(), TEXT, window=16).graph
     for node in graph.nodes:
         if node.op in ("RMSNormalization", "RotaryEmbedding", "Add"):
             readers = graph.consumers[node.outputs[0]]
