@@ -52,7 +52,7 @@ def quantise_decoder(
 
     With `weights="int4"`, weights have four bits, and groups of 32 inputs a scale each.
 
-    By default, ranges have every value that occurs (`method="minmax"`), and the sums of the residual
+    By default, ranges have every value that occurs (`method="minmax"`), and sums of the residual
     stream stay in float, with norms and rotations. With `sums="int8"` all these are operators of
     integers: for machines with `norm` and `rotary`; others take some cycles more than without.
 
