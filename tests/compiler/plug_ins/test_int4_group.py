@@ -96,7 +96,8 @@ def test_buffers_without_room_are_named():
         Int4Dense(layer, machine, 16)
 
 
-def test_its_second_instruction_is_described_beside_a_table_too():
+@pytest.mark.parametrize("name", ["int4_group_clear", "int4_group_factors"])
+def test_its_other_instructions_are_described_beside_a_table_too(name):
     machine = vdla.extend(Config.preset("pynq_z1"), "int4_group", "lut")
-    scale = next(plug_in for plug_in in machine.extensions if plug_in.name == "int4_group_scale")
-    assert extension_of(machine, scale).plug_in(machine).name == "int4_group_scale"
+    other = next(plug_in for plug_in in machine.extensions if plug_in.name == name)
+    assert extension_of(machine, other).plug_in(machine).name == name
