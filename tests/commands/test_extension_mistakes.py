@@ -125,7 +125,7 @@ MISTAKES = [
     Mistake(LUT, "", "", "again.py:18: config tiny: names of extensions must differ, got lut twice", "isa --preset tiny --extension lut.py --extension again.py"),
     Mistake(STAGE, "", "", "stage.py:9: a machine can have one stage on the way out, got fold and fold", "isa --preset tiny --extension stage.py --extension stage.py"),
     Mistake(LUT, "", "", "extension: absent.py: no such file", "isa --extension absent.py"),
-    Mistake(LUT, "", "", "extension: source must be a file that ends in .py or one of argmax, int4_group, lut, norm, softmax, transpose, got lut.sv (did you mean lut?)", "isa --extension lut.sv"),
+    Mistake(LUT, "", "", "extension: source must be a file that ends in .py or one of argmax, int4_group, lut, norm, rotary, softmax, transpose, got lut.sv (did you mean lut?)", "isa --extension lut.sv"),
     Mistake(ASM, "", "", f"look_up.s: line 2, column 1: config: {LOADED}; none is loaded", "asm look_up.s"),
     Mistake(ASM, "", "", f"look_up.s: line 2, column 1: config: {LOADED}; loaded: distance", "asm look_up.s --extension distance.py"),
     Mistake(LUT, "", "", "rtl: extensions must have a datapath, got lut without one", "verilog --preset tiny --extension lut.py -o rtl"),
