@@ -59,9 +59,7 @@ def tables_of(verdict: CompiledVerdict) -> list[TextTable]:
 
 def notes_of(verdict: CompiledVerdict) -> list[str]:
     """What changes, where energies are from, and why operators do not use the extension."""
-    energy = verdict.energy
-    sources = [] if energy is None else notes(energy.table, [energy.before, energy.after])
-    return [_sentence(verdict), *sources, *_reasons(verdict)]
+    return [*_changes(verdict), *_reasons(verdict)]
 
 
 def show_compiled(verdict: CompiledVerdict, everything: bool) -> None:
@@ -70,9 +68,9 @@ def show_compiled(verdict: CompiledVerdict, everything: bool) -> None:
     for table in tables_of(verdict):
         console.print(listing(table))
         console.print()
-    lines = list(_reasons(verdict))
-    for line in notes_of(verdict)[: -len(lines) or None]:
+    for line in _changes(verdict):
         console.print(line, soft_wrap=True)
+    lines = list(_reasons(verdict))
     for line in lines if everything else lines[:_REASONS]:
         console.print(line, soft_wrap=True)
     if len(lines) > _REASONS and not everything:
@@ -92,11 +90,16 @@ def _place(place: OperatorPlace | None) -> str:
     return place.device if place.cycles is None else f"{place.cycles:,}"
 
 
+def _changes(verdict: CompiledVerdict) -> list[str]:
+    energy = verdict.energy
+    return [_sentence(verdict), *([] if energy is None else notes(energy.table, [energy.before, energy.after]))]
+
+
 def _sentence(verdict: CompiledVerdict) -> str:
     moved = sum(operator.moved for operator in verdict.operators)
     runs = f"{', '.join(verdict.extensions)} runs {len(verdict.used)} operators"
     gain = "" if verdict.speedup is None else f"; the network takes 1/{verdict.speedup:.2f} of the estimated time"
-    return f"{runs}, and {moved} move from the CPU to {verdict.machine}{gain}; results are the same integers."
+    return f"{runs}, and {moved} move from the CPU to {verdict.machine}{gain}."
 
 
 def _reasons(verdict: CompiledVerdict) -> Iterator[str]:

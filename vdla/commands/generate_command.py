@@ -72,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.prompt is None and arguments.output is None:
         raise CommandError("generate: --prompt must be given, got none")
+    if arguments.prompt is None and arguments.picture is not None:
+        raise CommandError(f"generate: --picture must have --prompt, whose token it draws, got {arguments.picture}")
     if arguments.picture is not None:
         require_folder("generate", "--picture", arguments.picture)
     arguments.temperature = _temperature(arguments.temperature)
