@@ -15,6 +15,7 @@ from shutil import copy
 from typing import TYPE_CHECKING
 
 import pytest
+from helpers.seeds import SAMPLE, SAMPLE_VARIABLE, sampled
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ settings.load_profile("vdla")
 
 os.environ["VDLA_MODEL_CACHE"] = "0"  # what is tested compiles; so do the processes that tests start
 os.environ["VDLA_CERTIFICATE"] = "0"  # what is not about certificates need not wait for them
+os.environ[SAMPLE_VARIABLE] = str(SAMPLE)  # the same in all processes
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -41,11 +43,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite golden files and outputs in documents")
 
 
+def pytest_report_header() -> str:
+    return f"{SAMPLE_VARIABLE}={SAMPLE}"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without `--long`, tests that are marked `long` do not run; with it, those marked `short` do
-    not, since a long one has all of their cases. With `--cases N`, the first N cases of each test
-    function run. Of processes beside each other, none has a long test to do when the others are
-    done.
+    not, since a long one has all of their cases. Of cases that are marked `sampled` some run. With
+    `--cases N`, the first N cases of each test function run. Of processes beside each other, none
+    has a long test to do when the others are done.
     """
     mark = "short" if config.getoption("--long") else "long"
     chosen = [item for item in items if not item.get_closest_marker(mark)]
@@ -53,6 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         from helpers.first_cases import first_cases
 
         chosen = first_cases(chosen, config.getoption("--cases"))
+    else:
+        chosen = sampled(chosen)
     kept = set(map(id, chosen))
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
     items[:] = chosen

@@ -4,6 +4,7 @@ which cases `--cases`."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -25,6 +26,59 @@ def test_a_third_of_the_further_seeds_or_all(
     monkeypatch.setattr(module, "ALL", every)
     assert values(module.seeds(range(9), 2)) == [(0, False), (1, False), *((seed, True) for seed in further)]
     assert module.long_count(100) == count
+
+
+@pytest.mark.parametrize(
+    ("number", "every", "cases"),
+    [
+        (0, False, ["Add", "Add Mul", "Sub", "3 Add"]),
+        (1, False, ["Add", "Add Mul", "2 Add", "Sub"]),
+        (2, False, ["Add", "1 Add", "Add Mul", "Sub", "4 Add"]),
+        (3, False, ["Add", "Add Mul", "Sub", "3 Add"]),
+        (0, True, ["Add", "1 Add", "Add Mul", "2 Add", "Sub", "3 Add", "4 Add"]),
+    ],
+)
+def test_a_sample_has_every_feature_and_another_third_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, number: int, every: bool, cases: list[str]
+) -> None:
+    monkeypatch.setattr(module, "ALL", every)
+    given = ["Add", "1 Add", "Add Mul", "2 Add", "Sub", "3 Add", "4 Add"]
+    chosen = module.sample(given, lambda case: [word for word in case.split() if not word.isdecimal()], number)
+    assert chosen == cases
+
+
+@pytest.mark.parametrize(
+    ("every", "cases"),
+    [
+        (False, ["a::f[0]", "a::g", "a::h[00]", "a::h[01]", "a::h[10]", "a::h[20]", "a::h[21]", "a::f[2]"]),
+        (True, None),
+    ],
+)
+def test_of_sampled_cases_each_value_occurs(
+    monkeypatch: pytest.MonkeyPatch, every: bool, cases: list[str] | None
+) -> None:
+    """Of a function of one parameter the first and a third; of one with two, each value of both."""
+    monkeypatch.setattr(module, "ALL", every)
+    names = ["a::f[0]", "a::f[1]", "a::g", "a::h[00]", "a::h[01]", "a::h[10]", "a::h[11]", "a::h[20]", "a::h[21]"]
+    items = [item(name, "[" in name) for name in (*names, "a::f[2]")]
+    chosen = [case.nodeid for case in module.sampled(cast(Any, items), number=1)]
+    assert chosen == (cases or [*names, "a::f[2]"])
+
+
+def item(name: str, marked: bool) -> SimpleNamespace:
+    """A case whose name ends with the values of its parameters."""
+    digits = name.rstrip("]").partition("[")[2]
+    callspec = SimpleNamespace(params={str(at): int(digit) for at, digit in enumerate(digits)})
+    return SimpleNamespace(
+        nodeid=name, callspec=callspec, get_closest_marker=lambda mark: (marked and mark == "sampled") or None
+    )
+
+
+def test_all_processes_have_the_sample_of_the_head(pytestconfig: pytest.Config) -> None:
+    assert os.environ["VDLA_SAMPLE"] == str(module.SAMPLE)
+    assert f"VDLA_SAMPLE={module.SAMPLE}" in pytestconfig.hook.pytest_report_header(
+        config=pytestconfig, start_path=pytestconfig.rootpath
+    )
 
 
 @pytest.mark.parametrize(("long", "kept"), [(False, ["", "short"]), (True, ["", "long"])])

@@ -27,6 +27,7 @@ def spread(operators):
     return [operators[place] for place in places]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("kind", "machine"), CASES)
 def test_mappings_are_exact(kind, machine):
     config = Config.preset(machine)

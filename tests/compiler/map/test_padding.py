@@ -71,6 +71,7 @@ def result_of(operator, **arrays):
     return operator.unpack(vdla.simulate(operator.program, operator.pack(**arrays)).outputs)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("terms", [1, 3, 4, 5, 11])
 @pytest.mark.parametrize(
     ("term", "reduce", "combined"),

@@ -46,6 +46,7 @@ def norms(shape):
     return te.compute(tuple(outer), lambda *at: te.sum(wide(rows[(*at, k)]) * wide(rows[(*at, k)]), axis=k), "norms")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("machine", list(MACHINES))
 @pytest.mark.parametrize("shape", [(10, 8), (1, 10, 8), (3, 5, 9), (2, 3, 4, 5), (40, 64)])
 def test_norms_of_rows_are_exact(machine, shape):

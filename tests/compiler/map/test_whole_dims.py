@@ -74,6 +74,7 @@ def pairs_layer(rows, columns, terms, flat):
     return te.compute((rows, columns), value, "layer")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("machine", list(MACHINES))
 @pytest.mark.parametrize("flat", [False, True], ids=["pairs", "strided"])
 @pytest.mark.parametrize("plain_flat", [False, True], ids=["plain pairs", "plain strided"])

@@ -100,6 +100,7 @@ def layer(name, target, arrays, clip=None, is_plain=False):
     return fn, inputs
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("halves", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_convolutions_equal_numpy(name, halves):

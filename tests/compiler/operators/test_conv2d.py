@@ -84,6 +84,7 @@ def test_native_conv2d_equals_the_model(name):
         np.testing.assert_array_equal(kernel(*arrays.values()), model(x, weight, *options))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 @pytest.mark.parametrize("name", ["3x3", "odd_channels", "few_channels", "uneven", "grouped", "odd_groups"])
 def test_sums_start_from_the_bias(name, dtype):

@@ -114,6 +114,7 @@ def test_qconv2d_expressions_equal_the_model(name: str) -> None:
         np.testing.assert_array_equal(interpret(fn, arrays)["y"], case.expected())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", ["host", "x86-64-avx2", "x86-64"])
 @pytest.mark.parametrize("name", CASES)
 def test_scheduled_qconv2d_kernels_are_exact(name: str, target: str) -> None:

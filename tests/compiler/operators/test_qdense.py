@@ -90,6 +90,7 @@ def test_qdense_expressions_equal_the_model(name: str) -> None:
     np.testing.assert_array_equal(interpret(fn, arrays)["y"], expected)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", TARGET_NAMES)
 @pytest.mark.parametrize("name", LAYERS)
 def test_scheduled_qdense_kernels_are_exact(name: str, target: str) -> None:

@@ -34,6 +34,7 @@ FLOAT_MODELS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axes", AXES, ids=str)
 @pytest.mark.parametrize("name", FLOAT_MODELS)

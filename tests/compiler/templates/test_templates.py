@@ -38,6 +38,7 @@ MACHINES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("operator", CASES)
 def test_template_programs_equal_the_naive_model(operator: str, machine: str) -> None:

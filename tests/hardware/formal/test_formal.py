@@ -129,6 +129,7 @@ FIRST = list({top: (top, *rest) for top, *rest in reversed(DEFECTS)}.values())
 CHOSEN = [*FIRST, *[defect for defect in DEFECTS if defect not in FIRST][:: 1 if ALL else 3]]
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize(("top", "file", "text", "defect"), CHOSEN)
 def test_a_seeded_defect_fails_the_proof(top: str, file: str, text: str, defect: str, tmp_path: Path) -> None:

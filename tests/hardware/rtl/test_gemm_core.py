@@ -136,6 +136,7 @@ def random_operands(config, seed):
     return inp, wgt
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", CONFIGS)
 def test_sums_are_exact_after_the_latency(name):
@@ -143,6 +144,7 @@ def test_sums_are_exact_after_the_latency(name):
     check(config, 3 + config.block_in.bit_length() - 1, *random_operands(config, seed=1))
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", DOUBLE)
 def test_sums_of_the_array_at_twice_the_clock_are_exact(name):

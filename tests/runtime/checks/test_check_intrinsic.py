@@ -46,6 +46,7 @@ OWN: dict[str, Callable[[Config], Intrinsic]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("preset", ["tiny", "batch4", "int4"])
 @pytest.mark.parametrize("name", OWN)
 def test_the_machine_s_own_intrinsics_compute_their_behaviour(name: str, preset: str) -> None:

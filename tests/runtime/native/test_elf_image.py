@@ -113,6 +113,7 @@ def test_kernels_are_relocated_as_by_ld(target: str, name: str, tmp_path: Path) 
         check_against_ld(tmp_path, target, content, base)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_kernels_are_relocated_as_by_ld(target: str, seed: int, tmp_path: Path) -> None:

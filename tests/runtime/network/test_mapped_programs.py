@@ -42,6 +42,7 @@ def example(name: str) -> Path:
     return EXAMPLES / name / f"{name}.py"
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "network", "machine"),
@@ -96,6 +97,7 @@ def reduced(op: str, rows: tuple[int, ...], features: int) -> Any:
     return net.model({net.node(op, [x, last], "y", keepdims=1): (1, *rows, 1)})
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", ["pynq_z1", "tiny", "batch4"])
 @pytest.mark.parametrize(("rows", "features"), [((16,), 32), ((3, 7), 21), ((1,), 5)])

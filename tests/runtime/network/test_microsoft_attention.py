@@ -96,6 +96,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("causal", [0, 1])
 @pytest.mark.parametrize("symbols", [False, True])
 @pytest.mark.parametrize("case", SHOWN)

@@ -88,6 +88,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("symbols", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_grouped_attention_agrees_with_onnx_runtime(case, symbols):

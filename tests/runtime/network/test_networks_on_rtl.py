@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from helpers.seeds import ALL
 
 from vdla.networks.registry import NETWORKS
 from vdla.runtime.executor.model import Model
@@ -13,9 +14,9 @@ pytestmark = pytest.mark.rtl
 
 
 def compiled(name):
-    """A quantised network for pynq_z1, and inputs."""
+    """A quantised network for pynq_z1, of its full size in a release, and inputs."""
     network = NETWORKS[name]
-    model = network.build()
+    model = network.build(**({} if ALL else network.small))
     data = [network.inputs(model, seed=seed) for seed in range(2)]
     graph = quantise(model, calibration=data[1:], method="minmax").graph
     return compile_network(graph, "pynq_z1").artifact, data[0]

@@ -77,6 +77,7 @@ CASES = [
 CASES += [(4, 1, 0, mode, (), DOMAIN) for mode in ROUNDINGS]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_quant(case):
     bits, signed, narrow, mode, shape, domain = case

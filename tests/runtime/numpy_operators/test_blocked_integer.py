@@ -200,6 +200,7 @@ TRANSPOSED = {  # output padding behind the weight
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("data", [*DTYPES, "plain"])
 @pytest.mark.parametrize("name", TRANSPOSED)
 def test_transposed_convolutions(name: str, data: str) -> None:

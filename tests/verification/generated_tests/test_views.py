@@ -70,6 +70,7 @@ def test_a_fault_has_a_place_in_which_the_machine_differs_or_breaks_a_function(f
         assert sample_machine() not in machines
 
 
+@pytest.mark.sampled
 @pytest.mark.long
 @pytest.mark.parametrize("fault", **named([fault for fault in FAULTS if fault.view is View.FUNCTION]))
 def test_a_fault_of_function_is_named_by_function(fault):

@@ -7,6 +7,8 @@ import pytest
 
 pytest.importorskip("pyslang")
 
+from helpers.seeds import long_count
+
 from vdla.benchmarks.rtl_mutants import run
 from vdla.hardware.config import Config
 from vdla.verification.rtl_mutants.campaign import judge, original_finding
@@ -55,10 +57,11 @@ def test_subtle_defects_are_found() -> None:
 
 @pytest.mark.long
 def test_every_defect_of_a_sample_is_found() -> None:
-    """One of the sample has no effect on `tiny`, whose entries have one beat: `deep` finds it."""
-    result = run(seed=1)
+    """One of all 20 has no effect on `tiny`, whose entries have one beat: `deep` finds it."""
+    count = long_count(20, share=2)
+    result = run(seed=1, count=count)
     print(*result.receipt["verdicts"], sep="\n")
     assert result.receipt["survivors"] == []
     figures = result.figures
-    assert figures["mutants"] == 20 == figures["killed"] + figures["equivalent"]
-    assert figures["killed"] >= 18
+    assert figures["mutants"] == count == figures["killed"] + figures["equivalent"]
+    assert figures["killed"] >= 0.9 * count

@@ -6,6 +6,7 @@ import collections
 import numpy as np
 import onnx
 import pytest
+from helpers.seeds import sample
 
 import vdla
 from vdla.verification.zoo.archive import (
@@ -21,16 +22,36 @@ from vdla.verification.zoo.archive import (
 )
 
 MODELS = {model.entry.name: model for path in archives() for model in read(path)}
-SAMPLE = 7  # one in so many on every day, all in the long tests
+USUAL = 7  # one in so many in the short tests
 
 
 ON_MACHINE = ("brevitas_qonnx_convnet_8_bits", "brevitas_qcdq_residual_8_bits")
 
 
+def exported(name):
+    """What an exporter writes: each operator of a model, with the exporter."""
+    model = onnx.load_from_string(MODELS[name].content)
+    exporter = name.split("_")[0]
+    graphs, functions = [model.graph], [function.node for function in model.functions]
+    while graphs:
+        functions.append(graphs.pop().node)
+        graphs += [part.g for node in functions[-1] for part in node.attribute if part.HasField("g")]
+    return {(exporter, node.domain, node.op_type) for nodes in functions for node in nodes}
+
+
 def cases():
-    for index, name in enumerate(MODELS):
-        marks = [] if index % SAMPLE == 0 else [pytest.mark.long]
-        yield pytest.param(name, marks=marks)
+    """Some in the short tests; in the long ones all that an exporter writes, and a sample."""
+    usual = set(list(MODELS)[::USUAL])
+    chosen = usual | set(sample(MODELS, exported))
+    for name in MODELS:
+        if name in chosen:
+            yield pytest.param(name, marks=[] if name in usual else [pytest.mark.long])
+
+
+def test_every_operator_of_an_exporter_is_tried():
+    tried = {case.values[0] for case in cases()}
+    assert set().union(*map(exported, tried)) == set().union(*map(exported, MODELS))
+    assert len(tried) >= len(MODELS) / 2
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -67,6 +67,7 @@ WIDE = {"sum": 0.2}
 """Errors of operators of the vector unit where it loads its operands itself."""
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("preset", ["pynq_z1", "ultra96", "zcu104", "pynq_z1_512"])
 @pytest.mark.parametrize("name", LAYERS)
 def test_the_estimate_is_within_a_tenth_of_the_cycles(name, preset):

@@ -71,6 +71,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("channels", [False, True], ids=["tensor", "channel"])
 @pytest.mark.parametrize("zero", [0, 100, 255])
 @pytest.mark.parametrize("target", ["host", "pynq_z1"])

@@ -39,6 +39,7 @@ def layer(op: str, bits: int, steps: dict[str, float]) -> tuple[ModelProto, np.n
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), x
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", ["host", "pynq_z1"])
 @pytest.mark.parametrize("op", SHAPES)
 @pytest.mark.parametrize(("bits", "bias", "result"), [(2, 0.037, 0.1), (2, 0.1, 0.13), (3, 0.071, 0.1), (4, 0.01, 0.1)])

@@ -31,6 +31,7 @@ def check(x, k, outputs=("v", "i"), **attributes):
     return [step.placement.device for step in network.artifact.plan.steps]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("largest", [0, 1])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_each_type_with_equal_elements_and_its_limits(dtype, largest):

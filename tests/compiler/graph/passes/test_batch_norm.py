@@ -130,6 +130,7 @@ def per_channel(rank, extent=6):
     return values.reshape(-1, *(1,) * (rank - 2))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scalar", [True, False])
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("op", AFFINE)

@@ -97,6 +97,7 @@ def test_the_records_name_the_operators_that_others_replace():
 # --- trees ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("mode", [*MODES, "all"])
 def test_each_mode_of_branches_equals_the_function_of_numpy(mode, seed):
@@ -126,6 +127,7 @@ def test_regressors_equal_onnxruntime(aggregate, targets, seed):
     assert not in_numpy(network)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"])
 @pytest.mark.parametrize(("classes", "voted"), [(3, 3), (2, 2), (2, 1)])
 @pytest.mark.parametrize("labels", ["ints", "places", "strings"])

@@ -73,6 +73,7 @@ def blocks(text):
     return re.split(r"\n[.\w]+:|\n\s(?:j\w+|b\w{2}|b\.\w+|cbn?z)\s", text)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("target", FUSED)
 def test_the_innermost_code_is_multiply_adds_in_registers(name, target):
