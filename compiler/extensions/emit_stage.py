@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from os import PathLike
 
 from vdla.compiler import ir, te
@@ -58,7 +59,7 @@ class EmitStage:
     def _where(self) -> str:
         return f"{self.place}: stage {self.name}"
 
-    @property
+    @cached_property
     def behaviour(self) -> ir.Function:
         """The behaviour as a loop nest: placeholders first, the output last."""
         return behaviour_of([self.output], self.name)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -206,7 +207,7 @@ class Extension:
         """The path of a file that the declaration names, from the folder of the user's file."""
         return Path(self.place.rpartition(":")[0]).parent / path
 
-    @property
+    @cached_property
     def behaviour(self) -> ir.Function:
         """The behaviour as a loop nest: placeholders first, then the output, then the updates."""
         outputs = [*([self.output] if self.output is not None else []), *self.updates.values()]
