@@ -61,8 +61,8 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.llvm compiler.codegen"
     ),
     "compiler.operators.vdla": (
-        "support hardware.isa hardware hardware.program compiler.ir compiler.te compiler.tensorize "
-        "compiler.codegen.vdla compiler.schedule compiler.codegen.vdla.intrinsics"
+        "support hardware.isa hardware hardware.program compiler.ir compiler.analysis compiler.te "
+        "compiler.tensorize compiler.codegen.vdla compiler.schedule compiler.codegen.vdla.intrinsics"
     ),
     "compiler.codegen.llvm.intrinsics": "compiler.target compiler.te compiler.tensorize compiler.codegen.llvm",
     "compiler.intrinsics": (

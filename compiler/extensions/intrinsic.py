@@ -20,6 +20,7 @@ from vdla.compiler.extensions.digits import with_digits
 from vdla.compiler.extensions.extension import CPU_SCOPES, Extension
 from vdla.compiler.extensions.load import Source, declared_for, extension_of
 from vdla.compiler.extensions.state import ExtensionError
+from vdla.compiler.ir.literals import integer
 from vdla.compiler.target import Target, host
 from vdla.compiler.tensorize import Intrinsic, IntrinsicError, StepCycles
 from vdla.hardware import isa
@@ -46,7 +47,7 @@ def step_intrinsic(declared: Extension, config: Config, make: Make, **more: Any)
     operands = ComputeFields(declared.output.name, src, wgt)
 
     def lower(nest: TensorizedNest) -> Iterator[MacroOp]:
-        values = {name: int(value) for name, value in nest.match.immediates.items()}
+        values = {name: integer(value) for name, value in nest.match.immediates.items()}
         return fold_compute(nest, operands, lambda fields: make(nest.config, {**fields, **values}))
 
     return Intrinsic(

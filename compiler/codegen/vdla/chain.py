@@ -37,9 +37,9 @@ from vdla.compiler.codegen.vdla.program_tensors import (
     written_bytes,
 )
 from vdla.compiler.codegen.vdla.schedule_steps import Part
-from vdla.compiler.codegen.vdla.skip_padding import skip_padding, skip_padding_of_tiles
-from vdla.compiler.codegen.vdla.state_loads import changes_state, contents, skip_reloads, with_readers
-from vdla.compiler.codegen.vdla.webs import split_tiles
+from vdla.compiler.codegen.vdla.skip_padding import skip_padding
+from vdla.compiler.codegen.vdla.state_loads import changes_state, contents, skip_reloads
+from vdla.compiler.codegen.vdla.tiled_function import tiled_function
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa.partition import spread
 from vdla.hardware.program import Program
@@ -101,8 +101,7 @@ def _source(link: AnyLink) -> object:
 def _tiled(config: Config, link: AnyLink) -> TiledOps:
     if isinstance(link, ProgramLink):
         return lift_tiles(link.program)
-    ops = with_readers(split_tiles(config, lower(config, link.function)))
-    return skip_padding_of_tiles(config, ops)
+    return tiled_function(config, link.function)
 
 
 def _whole_names(names: Mapping[str, str], places: Places) -> dict[str, str]:

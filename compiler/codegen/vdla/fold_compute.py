@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from vdla.compiler.codegen.vdla.macro_op import Base, BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.nest import EntryAccess, Epilogue, Loop, TensorizedNest, affine_pieces, simplify_loops
+from vdla.compiler.ir.literals import integer
 from vdla.hardware import isa
 
 _KERNEL_SHARE = 4  # a kernel takes at most 1 / _KERNEL_SHARE of the micro-op buffer, which holds several
@@ -182,7 +183,7 @@ def _add_epilogue(
     """Add the fields that emit finished sums in the same pass."""
     out, acc, scale = epilogue.access["out"], epilogue.access["acc"], epilogue.access.get("scl")
     bases["out"] = (_tile(out), bases["acc"][1] - acc.base + out.base)
-    fields |= {name: int(value) for name, value in epilogue.match.immediates.items()}
+    fields |= {name: integer(value) for name, value in epilogue.match.immediates.items()}
     if scale is None:
         fields["emit"] = isa.Emit.RAW
         return

@@ -27,9 +27,10 @@ from vdla.compiler.codegen.vdla.nest import EntryAccess, Epilogue, Loop, Tensori
 from vdla.compiler.codegen.vdla.tiles import (
     LoweringError,
     TilePlan,
+    notes_on_shared_tiles,
     plan_tiles,
     tensorized_blocks,
-    warn_of_shared_tiles,
+    warn_of,
 )
 from vdla.compiler.ir import INTEGER_BITS
 from vdla.hardware import isa
@@ -50,9 +51,16 @@ def lower(config: Config, fn: ir.Function) -> MacroOps:
     Raises:
         LoweringError: a block, buffer or loop that the machine's instructions cannot express.
     """
+    ops, notes = lower_quietly(config, fn)
+    warn_of(notes)
+    return ops
+
+
+def lower_quietly(config: Config, fn: ir.Function) -> tuple[MacroOps, tuple[str, ...]]:
+    """The macro-ops of `lower`, and what it warns of."""
     lowering = _Lowering(config, fn)
     _check_steps(fn, lowering.steps(fn.body))
-    return lowering.finish(lowering.run(fn.body, Iterations(1, {})))
+    return lowering.finish(lowering.run(fn.body, Iterations(1, {}))), lowering.notes
 
 
 def _check_steps(fn: ir.Function, steps: int) -> None:
@@ -83,7 +91,7 @@ class _Lowering:
         self.config, self.fn = config, fn
         blocks = tensorized_blocks(fn)
         self.plans = plan_tiles(fn, blocks)
-        warn_of_shared_tiles(fn, blocks, self.plans)
+        self.notes = notes_on_shared_tiles(fn, blocks, self.plans)
         self.nests = FoldableNests(fn, blocks, self.plans)
         self.storage = SharedStorage(fn.name, self.plans)
         self.tiles: dict[tuple[str, tuple[int, ...]], BufferTile] = {}

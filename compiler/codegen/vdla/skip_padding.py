@@ -35,11 +35,14 @@ def skip_padding(config: Config, ops: MacroOps) -> MacroOps:
     return _Columns(config, ops, tile, [tile.entries for tile in tiles]).run()[1]
 
 
-def skip_padding_of_tiles(config: Config, ops: TiledOps) -> TiledOps:
-    """`skip_padding`, where the parts of an operation stay in its group."""
+def cut_at_padding(config: Config, ops: TiledOps) -> tuple[_Ints, TiledOps]:
+    """`skip_padding`, where the parts of an operation stay in its group; and for each part, the row
+    of the operation.
+    """
     if not any(_pads(form.instruction) for form in ops.ops.forms):
-        return ops
-    return ops.cut(*_Columns(config, ops.ops, ops.tile, ops.entries.tolist()).run())
+        return np.arange(len(ops)), ops
+    whole, parts = _Columns(config, ops.ops, ops.tile, ops.entries.tolist()).run()
+    return whole, ops.cut(whole, parts)
 
 
 def _pads(instruction: isa.Instruction) -> bool:

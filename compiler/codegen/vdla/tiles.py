@@ -9,7 +9,7 @@ each virtual thread has its own.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -160,18 +160,28 @@ def plan_tiles(fn: ir.Function, blocks: list[TensorizedBlock]) -> dict[str, Tile
     return plans
 
 
-def warn_of_shared_tiles(fn: ir.Function, blocks: list[TensorizedBlock], plans: Mapping[str, TilePlan]) -> None:
-    """Warn of virtual threads without tiles of their own, none of which loads while another
-    computes.
+def notes_on_shared_tiles(
+    fn: ir.Function, blocks: list[TensorizedBlock], plans: Mapping[str, TilePlan]
+) -> tuple[str, ...]:
+    """The virtual threads without tiles of their own, none of which loads while another computes.
+
+    Each text is one to warn of.
     """
     around = {loop.var: loop for block in blocks for loop in block.path if not block.inside_entry(loop)}
     threads = [loop.var for loop in around.values() if loop.kind is ir.LoopKind.VTHREAD and loop.size > 1]
     private = {var for plan in plans.values() for var in plan.vthreads}
-    for var in threads:
-        if var not in private:
-            rule = f"virtual threads of {var} must have tiles of their own to overlap, got none"
-            remedy = f"compute a cache_read at {var}, or at a loop inside"
-            warnings.warn(f"{fn.name}: {rule}; {remedy}", LoweringWarning, 2)
+    return tuple(
+        f"{fn.name}: virtual threads of {var} must have tiles of their own to overlap, got none; "
+        f"compute a cache_read at {var}, or at a loop inside"
+        for var in threads
+        if var not in private
+    )
+
+
+def warn_of(notes: Iterable[str]) -> None:
+    """Warn of each."""
+    for note in notes:
+        warnings.warn(note, LoweringWarning, 2)
 
 
 def _owners(blocks: list[TensorizedBlock]) -> dict[str, str]:

@@ -22,10 +22,14 @@ Stages are found by their roles (`roles.py`).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from types import MappingProxyType
 
 from vdla.compiler import ir, te
+from vdla.compiler.analysis.tree import is_unchecked
 from vdla.compiler.codegen.vdla.intrinsics import dma
+from vdla.compiler.ir.literals import form_text, with_literals, without_literals
 from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE, SUMS
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem, all_lanes_fit, all_weights_fit
 from vdla.compiler.schedule import Schedule
@@ -111,7 +115,39 @@ def _first(fn: ir.Function, stages: Collection[str]) -> ir.Function:
 def schedule_tiles(
     config: Config, staged: StagedFunction, problem: TilingProblem, tiling: Tiling, axes: TileAxes
 ) -> ir.Function:
-    """The scheduled, tensorized function."""
+    """The scheduled, tensorized function.
+
+    Functions that differ in their literals only are scheduled once, and tensorized each.
+    """
+    blank, literals = without_literals(staged.fn)
+    given = config, replace(staged, fn=blank), problem, tiling, axes
+    key = config, form_text(blank, literals), _key(staged), problem, tiling, axes, is_unchecked()
+    fn, stages = _placed(_Question(given, key))
+    s = Schedule(with_literals(fn, literals))
+    for stage, intrinsic in stages.items():
+        s.tensorize(stage, intrinsic)
+    return s.fn
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A function to schedule, and what its schedule depends on."""
+
+    given: tuple[Config, StagedFunction, TilingProblem, Tiling, TileAxes] = field(compare=False)
+    key: tuple[object, ...]
+
+
+def _key(staged: StagedFunction) -> tuple[object, ...]:
+    """What of a staged function its text does not say."""
+    intrinsics = staged.intrinsics
+    tables = (intrinsics.windows, intrinsics.before, intrinsics.weights, staged.tables)
+    return (*(tuple(table.items()) for table in tables), intrinsics.sums, intrinsics.results, staged.weights)
+
+
+@lru_cache(maxsize=128)
+def _placed(question: _Question) -> tuple[ir.Function, Mapping[str, Intrinsic]]:
+    """The scheduled function, and the intrinsic of each of its stages."""
+    config, staged, problem, tiling, axes = question.given
     s, intrinsics = Schedule(staged.fn), staged.intrinsics
     stages = {**intrinsics.stages, **staged.tables}
     outer, block, part, x = _tile(s, tiling, axes)
@@ -135,9 +171,7 @@ def schedule_tiles(
         stages[stage] = dma.load(config, Buffer.SCL)
     stages[RESULTS] = intrinsics.results
     stages[OUTPUT] = dma.store(config, problem.raw)
-    for stage, intrinsic in stages.items():
-        s.tensorize(stage, intrinsic)
-    return s.fn
+    return s.fn, MappingProxyType(stages)
 
 
 _Outer = dict[str, list[str]]

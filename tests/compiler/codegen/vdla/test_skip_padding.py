@@ -19,8 +19,8 @@ from vdla.compiler.codegen.vdla.skip_padding import (
     _DATA,
     _loaded,
     _neutral,
+    cut_at_padding,
     skip_padding,
-    skip_padding_of_tiles,
 )
 from vdla.compiler.codegen.vdla.webs import split_tiles
 from vdla.compiler.templates import Operator, conv2d, depthwise_conv2d, pool2d
@@ -179,7 +179,8 @@ def test_all_operations_at_once_are_cut_as_one_by_one(operator: Operator) -> Non
 @pytest.mark.parametrize("operator", NAMES[::2], indirect=True)
 def test_operations_on_webs_are_cut_as_one_by_one_and_parts_stay_together(operator: Operator) -> None:
     ops = split_tiles(operator.config, lower(operator.config, operator.function))
-    found = skip_padding_of_tiles(operator.config, ops)
+    whole, found = cut_at_padding(operator.config, ops)
+    assert [ops.group[row] for row in whole] == found.group.tolist()
     assert [list(found[low:high]) for low, high in pairwise(found.starts.tolist())] == one_by_one(operator.config, ops)
 
 
