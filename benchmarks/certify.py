@@ -12,11 +12,11 @@ say. `networks` are programs of networks, small ones, that are certified against
 operators of their graphs, `networks_refused` those that are not, vit_small with PLUG_INS too;
 `plug_ins` are programs of layers that plug-ins come with; `network_cost` is the CPU time of
 certifying the whole networks of NETWORKS_OF_COST over that of compiling them. `equivalent` are
-programs with other mappings, tiles and threads, of which `equivalent_refused` are not certified.
-`cost` is the CPU time of certifying over that of compiling and verifying, for the layers of
-ResNet-18. `lemmas` are proven;
-`wrong_lemmas` counts those with a planted fault that are proven although small integers contradict
-them, and must be 0.
+programs with other mappings, tiles and threads, and expressions with operations that change
+nothing, of which `equivalent_refused` are not certified. `cost` is the CPU time of certifying over
+that of compiling and verifying, for the layers of ResNet-18. `lemmas` are proven; `wrong_lemmas`
+counts those with a planted fault that are proven although small integers contradict them, and must
+be 0.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from vdla.benchmarks.fault_counts import FaultCounts, verdict
 from vdla.benchmarks.harness import BenchmarkResult, Row, Section, host_receipt, joined, subjects_of
 from vdla.benchmarks.map import KINDS_OF_OPERATORS, PRESETS, random_definition
 from vdla.benchmarks.mapped_layers import mapped_layers
-from vdla.compiler import templates
+from vdla.compiler import te, templates
 from vdla.compiler.certificates.certify import certify, source_of
 from vdla.compiler.certificates.graph_run import run_graph
 from vdla.compiler.certificates.lemmas import LEMMAS
@@ -57,7 +57,8 @@ from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import RegionExpression
 from vdla.compiler.graph.accelerator import candidates as candidates_on_machine
 from vdla.compiler.graph.passes import for_machine, run_passes
-from vdla.compiler.map import MapError, candidates, gather
+from vdla.compiler.ir import limits
+from vdla.compiler.map import MapError, MappedOperator, candidates, gather
 from vdla.compiler.operators.vdla import Operator
 from vdla.compiler.operators.vdla.tile_candidates import fitting_candidates
 from vdla.compiler.operators.workloads import resnet18_layers
@@ -267,14 +268,16 @@ def equivalent(progress: Progress, seed: int) -> Section:
             step(f"{kind} on {machine}")
             rng = default_rng([seed, *kind.encode()])
             different = {operator.program.hash: operator for operator in rewritings(kind, Config.preset(machine), rng)}
-            count += len(different)
-            for operator in different.values():
-                if not certify(operator, seed=seed, explain=False).holds:
-                    refused.append(f"{kind} on {machine}: {operator.description}")
+            for number, operator in enumerate(different.values()):
+                others = spellings(_result_of(operator)) if number == 0 else {}
+                for spelling, expression in {"": None, **others}.items():
+                    count += 1
+                    if not certify(operator, expression, seed=seed, explain=False).holds:
+                        refused.append(f"{kind} on {machine}: {operator.description}{spelling}")
     return Section({"equivalent": count, "equivalent_refused": len(refused)}, (), {"equivalent_refused": refused})
 
 
-def rewritings(kind: str, config: Config, rng: Generator) -> Iterator[Any]:
+def rewritings(kind: str, config: Config, rng: Generator) -> Iterator[MappedOperator]:
     """Programs of one operator: random mappings with random tiles, of one and two threads."""
     definition = random_definition(rng, kind)
     try:
@@ -291,6 +294,28 @@ def rewritings(kind: str, config: Config, rng: Generator) -> Iterator[Any]:
         ]
         for choice in rng.permutation(len(tilings))[:TILINGS]:
             yield operator.with_tiles(tilings[int(choice)])
+
+
+def _result_of(operator: MappedOperator) -> te.Tensor:
+    """The plain result of a mapping."""
+    return operator.form.output if operator.view is None else operator.view
+
+
+def spellings(result: te.Tensor) -> dict[str, te.Tensor]:
+    """The same result, spelled with operations that change nothing, by what was added."""
+    (low, high), zero, one = limits(result.dtype), te.const(0, result.dtype), te.const(1, result.dtype)
+    same: dict[str, Callable[[te.Value], te.Value]] = {
+        " + 0": lambda x: x + zero,
+        " - 0": lambda x: x - zero,
+        " * 1": lambda x: x * one,
+        ", the maximum with itself": lambda x: te.maximum(x, x),
+        ", the minimum with itself": lambda x: te.minimum(x, x),
+        ", clipped at the bounds of its type": lambda x: te.clip(x, low, high),
+    }
+    return {
+        name: te.compute(result.shape, lambda *i, change=change: change(result[i]), "spelled")
+        for name, change in same.items()
+    }
 
 
 # --- faults ---------------------------------------------------------------------------------------

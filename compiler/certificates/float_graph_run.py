@@ -18,8 +18,8 @@ import numpy as np
 
 from vdla.compiler.certificates import field as elements
 from vdla.compiler.certificates.float_symbols import any_float, float_numbers
-from vdla.compiler.certificates.graph_run import integer_results
 from vdla.compiler.certificates.nest_run import run_nest, unknown_elements
+from vdla.compiler.certificates.pass_integers import FunctionTables, pass_integers
 from vdla.compiler.certificates.symbols import (
     CertificateError,
     Symbols,
@@ -69,6 +69,7 @@ class GraphRun:
     fixed: bool = False
     short: bool = False
     before: Graph | None = None
+    tables: FunctionTables = field(default_factory=FunctionTables)
 
     def run(self, inputs: Mapping[str, Symbols], given: Mapping[str, Symbols] | None = None) -> GraphRun:
         """Evaluate all nodes; `given` are symbols of constants that are not their numbers.
@@ -101,7 +102,7 @@ class GraphRun:
 
     def _add(self, node: Node) -> None:
         if node.op == FUSED:
-            inner = GraphRun(body_of(self.graph, node), self.target, self.arrays, short=self.short)
+            inner = self._inside(body_of(self.graph, node))
             inner.run({name: self.values[given] for name, given in zip(inner.graph.inputs, node.inputs, strict=True)})
             self.opaque |= inner.opaque
             outputs = zip(node.outputs, inner.graph.outputs, strict=True)
@@ -136,9 +137,13 @@ class GraphRun:
         every = region_expressions(self.before, region.config, calls, self.graph.replace(nodes=(node,)))
         return every[0]
 
+    def _inside(self, graph: Graph) -> GraphRun:
+        """A run of a graph inside this one."""
+        return GraphRun(graph, self.target, self.arrays, short=self.short, tables=self.tables)
+
     def _inner(self, graph: Graph, values: Mapping[str, Symbols]) -> GraphRun:
         """The run of a part of the graph before."""
-        made = GraphRun(graph, self.target, self.arrays, short=self.short).run(values)
+        made = self._inside(graph).run(values)
         self.opaque |= made.opaque
         return made
 
@@ -164,9 +169,9 @@ class GraphRun:
 
     def _results(self, node: Node) -> Sequence[Symbols | None]:
         try:
-            integers = integer_results(self.graph, node, self.values)
+            integers = pass_integers(self.graph, node, self.values, self.tables)
             if integers is not None:
-                return [integers.reshape(_shape(self.graph, node.outputs[0]))]
+                return [np.ascontiguousarray(integers).reshape(_shape(self.graph, node.outputs[0]))]
             made = _expression(self.graph, node, self.target)
             if made is None:
                 return self._opaque(node)

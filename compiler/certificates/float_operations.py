@@ -42,7 +42,7 @@ def float_binary(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     a, b = np.broadcast_arrays(a, b)
     both = known(a) & known(b)
     if op in _RING:
-        made = _ring(op, a, b)
+        made = _neutral(op, _ring(op, a, b), a, b)
         return _with_exact_numbers(made, both, _computed(op, a, b, dtype)) if both.any() else made
     made = _extreme(op, a, b, dtype) if op in EXTREMES else _compared(op, a, b)
     if not both.any():
@@ -73,6 +73,17 @@ def _ring(op: str, a: Symbols, b: Symbols) -> Symbols:
         if (norm < LARGE).all():
             return any_float(_RING[op](a["value"], b["value"]), norm)
     raise AssertionError("norms of 1")
+
+
+_NEUTRAL = {"add": 0.0, "sub": 0.0, "mul": 1.0}
+
+
+def _neutral(op: str, made: Symbols, a: Symbols, b: Symbols) -> Symbols:
+    """A result, or the operand that the other one does not change, as of integers."""
+    neutral = float_numbers(_NEUTRAL[op])
+    for x, y in ((a, b),) if op == "sub" else ((b, a), (a, b)):
+        made = chosen(known(y) & (y["low"] == neutral["low"]), x, made)
+    return made
 
 
 def _shortened(a: Symbols, most: float) -> Symbols:

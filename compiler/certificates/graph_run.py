@@ -71,15 +71,23 @@ def _results(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> dict[st
     return dict(zip(made.outputs, evaluate(made.function, arrays).values(), strict=True))
 
 
-def integer_results(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> Symbols | None:
-    """The result of an integer operator, None of any other."""
+def integer_results(graph: Graph, node: Node, values: Mapping[str, Symbols], *, ones: bool = False) -> Symbols | None:
+    """The result of an integer operator, None of any other; with `ones`, by the lemma that a
+    requantisation by 1 changes nothing.
+    """
     if node.op in HOST_TERMS:
         return HOST_TERMS[node.op](node, values[node.inputs[0]])
-    return _of_integers(graph, node, values) if node.op in OPERATORS else None
+    return _of_integers(graph, node, values, ones=ones) if node.op in OPERATORS else None
 
 
-def _of_integers(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> Symbols:
+def _of_integers(graph: Graph, node: Node, values: Mapping[str, Symbols], *, ones: bool) -> Symbols:
     """The result of an integer operator."""
+    operands, sums = integer_sums(graph, node, values)
+    return operands.clipped(sums) if ones and operands.by_one else operands.requantised(sums)
+
+
+def integer_sums(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> tuple[IntegerNode, Symbols]:
+    """The sums of an integer operator, and how they are requantised."""
     fixed = node.attributes.get("fixed_point")
     if (fixed is not None and fixed.size) or node.attributes.get("half_away"):
         raise CertificateError("its results must be rounded as the machine does, got TensorFlow Lite's rounding")
@@ -96,7 +104,7 @@ def _of_integers(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> Sym
     sums = OPERATORS[node.op](operands)
     made = te.create_function(tensors, [sums], "node")
     arrays = {tensor.name: values[name] for tensor, name in zip(tensors, node.inputs, strict=True)}
-    return operands.requantised(next(iter(evaluate(made, arrays).values())))
+    return operands, next(iter(evaluate(made, arrays).values()))
 
 
 def _has_floats(graph: Graph, node: Node) -> bool:

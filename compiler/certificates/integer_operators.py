@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import te
+from vdla.compiler.certificates.operations import binary, cast
 from vdla.compiler.certificates.requantise import Bounds, requantised_by_numbers
-from vdla.compiler.certificates.symbols import Symbols
+from vdla.compiler.certificates.symbols import Symbols, numbers
 from vdla.compiler.graph import Node
 from vdla.compiler.operators.definitions.row_norm import normal_numbers, of_sign
 from vdla.compiler.operators.definitions.row_softmax import row_shares
 from vdla.compiler.operators.definitions.sliding import SlidingWindow, sliding
-from vdla.hardware.numerics import pack_scale, scales_from_floats
+from vdla.hardware.numerics import pack_scale, scales_from_floats, unpack_scale
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -70,9 +71,24 @@ class IntegerNode:
 
     def requantised(self, sums: Symbols) -> Symbols:
         """The results of sums, as symbols."""
-        lanes, inner = self.scales
-        zero, low, high = self.bounds or (int(self[name]) for name in ("y_zero_point", "low", "high"))
-        return requantised_by_numbers(sums, lanes, inner, (zero, low, high), "int8")
+        return requantised_by_numbers(sums, *self.scales, self.result_bounds, "int8")
+
+    @property
+    def result_bounds(self) -> Bounds:
+        """The zero point of results, their least and their most."""
+        return self.bounds or (int(self["y_zero_point"]), int(self["low"]), int(self["high"]))
+
+    @property
+    def by_one(self) -> bool:
+        """Whether sums are requantised by 1."""
+        _, mult, shift = unpack_scale(self.scales[0])
+        return bool((mult == np.int64(1) << shift).all())
+
+    def clipped(self, sums: Symbols) -> Symbols:
+        """The results of sums that are requantised by 1, by the lemma on it."""
+        zero, low, high = self.result_bounds
+        wide = binary("add", cast(sums, "int32", "int64"), numbers(zero), "int64")
+        return cast(binary("min", binary("max", wide, numbers(low), "int64"), numbers(high), "int64"), "int64", "int8")
 
 
 def _lanes(factors: Array) -> Array:

@@ -132,6 +132,9 @@ def _choice(compare: str, *, swapped: bool) -> Rewrite:
 
 
 REWRITES: tuple[Rewrite, ...] = (
+    _rewrite("a sum with 0 is the number", "add", lambda k, x, y: x, _is(0)),
+    _rewrite("a number less 0 is the number", "sub", lambda k, x, y: x, _is(0)),
+    _rewrite("a product with 1 is the number", "mul", lambda k, x, y: x, _is(1)),
     _rewrite("a shift left is a product", "shl", lambda k, x, y: k.op("mul", x, k.power(y)), known, _shift_amount),
     _rewrite("a shift by 0 changes nothing", "shr", lambda k, x, y: x, _is(0)),
     _rewrite(

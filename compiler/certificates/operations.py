@@ -41,7 +41,7 @@ def binary(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     if both.all():
         return _of_numbers(op, a, b, dtype)
     if op in lemmas.NARROWS.ops:
-        made = _ring(op, a, b, dtype)
+        made = _neutral(op, _ring(op, a, b, dtype), whole(a), whole(b), dtype)
     elif op == "shr" and (a["form"] == SymbolForm.HALVES).any():
         made = _shifted_halves(a, b, dtype)
     else:
@@ -82,6 +82,15 @@ def _ring(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     low, high = ring_bounds(op, *(_exact(part) for part in (a["low"], a["high"], b["low"], b["high"])))
     polynomial = (a["form"] == SymbolForm.POLYNOMIAL) | (b["form"] == SymbolForm.POLYNOMIAL)
     return fitted(operation(a["value"], b["value"]), low, high, polynomial, norm, dtype)
+
+
+def _neutral(op: str, made: Symbols, a: Symbols, b: Symbols, dtype: str) -> Symbols:
+    """A result of a ring operation, or the operand that the other one does not change."""
+    if not (known(a).any() or known(b).any()):
+        return made
+    for operands in ((a, b), (b, a)) if op in lemmas.COMMUTES.ops else ((a, b),):
+        made = _applied(op, made, operands, dtype)
+    return made
 
 
 def _ring_of_large(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:

@@ -15,7 +15,7 @@ import numpy as np
 
 from vdla.compiler.certificates.float_graph_run import GraphRun, graph_inputs
 from vdla.compiler.certificates.scaled_weights import FoldedWeights
-from vdla.compiler.certificates.symbols import CertificateError
+from vdla.compiler.certificates.symbols import CertificateError, elements_of
 from vdla.compiler.graph import Graph
 from vdla.compiler.target import Target, host
 from vdla.support.errors import Error
@@ -119,7 +119,7 @@ def _compared(name: str, first: GraphRun, second: GraphRun) -> PassCertificate:
     opaque = tuple(sorted(first.opaque | second.opaque))
     close, results = second.close, 0
     for one, other in zip(first.graph.outputs, second.graph.outputs, strict=True):
-        a, b = first.values[one]["value"], second.values[other]["value"]
+        a, b = (elements_of(run.values[name])["value"] for run, name in ((first, one), (second, other)))
         differs = np.ones(a.shape, np.bool_) if a.shape != b.shape else np.asarray(a != b)
         if differs.any():
             place = ", ".join(str(int(i)) for i in np.argwhere(differs)[0])

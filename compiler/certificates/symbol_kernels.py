@@ -94,8 +94,23 @@ def fitted(value: Int, low: Int, high: Int, polynomial: Int, norm: Int, least: I
 
 
 @helper
+def _is_number(x: Symbol, value: Int) -> bool:
+    return bool(x[1] == value and x[2] == value)
+
+
+@helper
+def _kept(x: Symbol) -> Symbol:
+    """A symbol that an operation does not change."""
+    return x[0], x[1], x[2], x[3], x[4], x[5] and x[3] != _HALVES
+
+
+@helper
 def sum_of(a: Symbol, b: Symbol, least: Int, most: Int) -> Symbol:
-    """The sum of unknown symbols of a type."""
+    """The sum of symbols of a type that are not both numbers."""
+    if _is_number(b, 0):
+        return _kept(a)
+    if _is_number(a, 0):
+        return _kept(b)
     a, b = _element(a), _element(b)
     ok = a[5] and b[5] and max(abs(float(a[1])), abs(float(a[2]))) + max(abs(float(b[1])), abs(float(b[2]))) < _FAR
     polynomial = a[3] == _POLYNOMIAL or b[3] == _POLYNOMIAL
@@ -105,6 +120,8 @@ def sum_of(a: Symbol, b: Symbol, least: Int, most: Int) -> Symbol:
 
 @helper
 def _difference(a: Symbol, b: Symbol, least: Int, most: Int) -> Symbol:
+    if _is_number(b, 0):
+        return _kept(a)
     a, b = _element(a), _element(b)
     ok = a[5] and b[5] and max(abs(float(a[1])), abs(float(a[2]))) + max(abs(float(b[1])), abs(float(b[2]))) < _FAR
     polynomial = a[3] == _POLYNOMIAL or b[3] == _POLYNOMIAL
@@ -115,6 +132,10 @@ def _difference(a: Symbol, b: Symbol, least: Int, most: Int) -> Symbol:
 @helper
 def product_of(a: Symbol, b: Symbol, least: Int, most: Int) -> Symbol:
     """The product of symbols of a type that are not both numbers."""
+    if _is_number(b, 1):
+        return _kept(a)
+    if _is_number(a, 1):
+        return _kept(b)
     a, b = _element(a), _element(b)
     ok = a[5] and b[5] and max(abs(float(a[1])), abs(float(a[2]))) * max(abs(float(b[1])), abs(float(b[2]))) < _FAR
     polynomial = a[3] == _POLYNOMIAL or b[3] == _POLYNOMIAL

@@ -18,9 +18,11 @@ from vdla.benchmarks.certify import (
     network_row,
     rewritings,
     small_operators,
+    spellings,
 )
 from vdla.benchmarks.certify_faults import FIELDS, KINDS, planted_faults
 from vdla.benchmarks.certify_schedule_faults import SCHEDULE_KINDS, planted_schedule_faults, wrong_options
+from vdla.compiler import te
 from vdla.compiler.certificates.network_certificate import region_programs
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL
@@ -69,6 +71,16 @@ def test_rewritings_are_different_programs_of_one_expression() -> None:
     operators = list(rewritings("dense", TINY, default_rng(0)))
     assert len({operator.program.hash for operator in operators}) > 1
     assert all(benchmark.certify(operator).holds for operator in operators[:2])
+
+
+def test_operations_that_change_nothing_are_certified_and_others_are_not() -> None:
+    operator = next(rewritings("dense", TINY, default_rng(0)))
+    spelled = spellings(operator.form.output)
+    assert len(spelled) > 5
+    assert all(benchmark.certify(operator, one, explain=False).holds for one in spelled.values())
+    result = operator.form.output
+    more = te.compute(result.shape, lambda *i: result[i] + te.const(1, result.dtype), "more")
+    assert not benchmark.certify(operator, more, explain=False).holds
 
 
 def test_the_programs_of_a_network_are_certified() -> None:
