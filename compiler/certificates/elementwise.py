@@ -88,6 +88,7 @@ class _Steps:
             tuple(arrays + [_NO_LEAF] * (LEAVES - len(arrays))),
             tuple(maps + [_NO_PLACES] * (LEAVES - len(maps))),
             map_of,
+            symbol_kernels.block_of(len(self.rows)),
             out,
         )
         return out if covered else None

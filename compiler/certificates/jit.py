@@ -27,7 +27,8 @@ Int = Any  # int64 in compiled code; NumPy's operators give type checkers other 
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-_HELPER: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+# Callers own all arrays, so that compiled code need not count references to them at every call.
+_HELPER: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 
 
 _ROOM = "vdla.compiler.certificates"

@@ -75,11 +75,11 @@ def _same_bounds(array: Array, row: Array, other: Array) -> bool:
 
 
 @entry_point
-def patterns(array: Array, places: Array, pattern_of: Array, first: Array) -> int:
-    """The rows `[rows, terms]` with different bounds: their number, the first row of each, and the
-    pattern of each row; -1 if there are more than `first` has room for.
+def patterns(array: Array, places: Array, pattern_of: Array, first: Array, hashes: Array) -> int:
+    """The rows `[rows, terms]` with different bounds: their number, the first row of each and its
+    hash, and the pattern of each row; -1 if there are more than `first` has room for.
     """
-    count, hashes = 0, np.empty(len(first), np.uint64)
+    count = 0
     for m in range(len(places)):
         state = _P
         for k in range(places.shape[1]):
@@ -112,14 +112,19 @@ def of_digits(low: float, high: float) -> Int:
     return fk.add(fk.reduced(shifted), residue(low))
 
 
+def tiles_of(columns: int) -> tuple[Array, Array]:
+    """Room for the totals of a block of rows, and for terms of some columns."""
+    return np.zeros((_ROWS, -(-columns // LANES), 2, LANES)), np.zeros((_TERMS, LANES))
+
+
 @entry_point
-def multiply(digits: Array, factors: Array, most: Int, values: Array) -> None:
+def multiply(digits: Array, factors: Array, most: Int, totals: Array, tile: Array, values: Array) -> None:
     """The products of elements, as digits `[2, batches, rows, terms]`, with matrices of numbers
-    `[batches, terms, columns]`; at most `most` terms are exact as floats.
+    `[batches, terms, columns]`; at most `most` terms are exact as floats. `totals` and `tile` are
+    those of `tiles_of`.
     """
     rows, terms, columns = digits.shape[2], digits.shape[3], factors.shape[2]
     blocks, length = (columns + LANES - 1) // LANES, min(most, _TERMS)
-    totals, tile = np.zeros((_ROWS, blocks, 2, LANES)), np.zeros((length, LANES))
     for b in range(len(factors)):
         if columns * _FEW <= LANES:
             _multiply_few(digits[:, b], factors[b], most, values[b])

@@ -88,7 +88,7 @@ def _with_numbers(a: Matrices, b: Matrices, dtype: str) -> Symbols | None:
     if bounds is None:
         return None
     values = np.zeros((*rows.shape[:-1], columns), np.uint64)
-    product_kernels.multiply(digits, factors, exact, values)
+    product_kernels.multiply(digits, factors, exact, *product_kernels.tiles_of(columns), values)
     made = np.empty(values.shape, SYMBOL)
     observe(dtype, *bounds[1:])
     product_kernels.fit(values, *bounds, norm, *type_bounds(dtype), made)
@@ -103,7 +103,8 @@ def _bounds_with_numbers(
     """
     batches, count, terms = rows.shape
     pattern_of, first = np.empty(batches * count, np.int64), np.empty(MOST_PATTERNS, np.int64)
-    different = product_kernels.patterns(array, rows.reshape(-1, terms), pattern_of, first)
+    hashes = np.empty(MOST_PATTERNS, np.uint64)
+    different = product_kernels.patterns(array, rows.reshape(-1, terms), pattern_of, first, hashes)
     shown = rows.reshape(1, -1, terms)[:, first[:different]] if different >= 0 else rows
     if different < 0:
         pattern_of = np.tile(np.arange(count), batches)

@@ -23,9 +23,10 @@ DONE, CALLER, LARGE, ENDED, SMALL = range(5)
 """Why the loop stops: the end; an instruction is the caller's; the terms of a sum are, and it goes
 on behind them; sums that end are, of an instruction that is done; scratch arrays are too short.
 """
-POSITION, STEP, DONE_SUMS, ENTRY, COUNT, ITERATIONS = range(6)
-"""What the state of the loop has: the instruction; where in it to go on, or -1, and the sums that
-have ended by then; the sum whose terms are left; the sums that end in it; and its iterations.
+POSITION, ROW, STEP, DONE_SUMS, ENTRY, COUNT, ITERATIONS = range(7)
+"""What the state of the loop has: the instruction; its row of a queue, which has one; where in it
+to go on, or -1, and the sums that have ended by then; the sum whose terms are left; the sums that
+end in it; and its iterations.
 """
 LIMITS = (
     "axi_bits", "inp_depth", "wgt_depth", "scl_depth", "acc_depth", "out_depth",
@@ -69,6 +70,7 @@ _OP_CODES = tuple(sum_kernels.VECTOR_OPS.get(op, _NO_OP) for op in VectorOp)
 
 Array = Any
 Arrays = Any  # a tuple of them
+Window = tuple[Int, Int, Int]
 
 _gemm: Callable[..., bool] = routine_of(sum_kernels.gemm)
 _multiply_lanes: Callable[..., bool] = routine_of(sum_kernels.multiply_lanes)
@@ -81,21 +83,20 @@ _settle = sum_kernels.settle_one
 
 
 @helper
-def _is_inside(row: Array, tensor: Array, bits: Int, elements: Int, limits: Array, window: Array) -> bool:
-    """Whether a transfer moves whole elements of a tensor, which has them; its first place and
-    steps in `window`.
+def _window(row: Array, tensor: Array, bits: Int, elements: Int, limits: Array) -> tuple[bool, Window]:
+    """Whether a transfer moves whole elements of a tensor, which has them; its first place, and the
+    steps from plane to plane and from line to line.
     """
     axi = limits[_AXI_BITS]
     begin, z_step, y_step = row[_DRAM] * axi, row[_Z_STRIDE] * axi, row[_Y_STRIDE] * axi
     unit = tensor[_BITS]
     z, y, line = row[_Z], row[_Y], row[_X] * elements
+    first, plane, step = begin // unit, z_step // unit, y_step // unit
     if unit != bits or begin % unit or (z > 1 and z_step % unit) or (y > 1 and y_step % unit):
-        return False
-    first = begin // unit
-    window[0], window[1], window[2] = first, z_step // unit, y_step // unit
-    z_end, y_end = max(z - 1, 0) * window[1], max(y - 1, 0) * window[2]
+        return False, (first, plane, step)
+    z_end, y_end = max(z - 1, 0) * plane, max(y - 1, 0) * step
     least, most = first + min(z_end, 0) + min(y_end, 0), first + max(z_end, 0) + max(y_end, 0) + line
-    return bool(z * y * line == 0 or (least >= 0 and most <= tensor[_SIZE]))
+    return bool(z * y * line == 0 or (least >= 0 and most <= tensor[_SIZE])), (first, plane, step)
 
 
 @helper
@@ -139,7 +140,7 @@ def _copy(target: Array, at: Int, tensor: Array, symbols: Array, numbers: Array,
 
 @routine
 def _move(
-    row: Array, tensor: Array, window: Array, elements: Int, symbols: Array, numbers: Array, target: Array
+    row: Array, tensor: Array, window: Window, elements: Int, symbols: Array, numbers: Array, target: Array
 ) -> None:
     """Fill entries of a buffer with a window of a tensor and padding around it."""
     pad, lines, line = row[_PAD], row[_Y], row[_X] * elements
@@ -158,7 +159,7 @@ def _move(
 
 @routine
 def _move_weights(
-    row: Array, tensor: Array, window: Array, numbers: Array, factors: Array, sums: Array, kinds: Array, norms: Array,
+    row: Array, tensor: Array, window: Window, numbers: Array, factors: Array, sums: Array, kinds: Array, norms: Array,
     stale: Array,
 ) -> None:  # fmt: skip
     """Fill entries of wgt with numbers, without symbols, which are `stale` from then on."""
@@ -209,7 +210,7 @@ def _load(
 ) -> Int:  # fmt: skip
     """Run a LOAD."""
     (tensors, symbols, numbers), (now, digits, bounds, alike, norms) = dram, inp
-    buffer, window = row[_BUFFER], np.zeros(3, np.int64)
+    buffer = row[_BUFFER]
     if buffer not in (_INP, _WGT_BUFFER, _SCL_BUFFER, _ACC_BUFFER):
         return CALLER
     place = 3 if buffer == _ACC_BUFFER else buffer
@@ -221,7 +222,8 @@ def _load(
     if first < 0 or first + count > limits[_INP_DEPTH + place] or (moved and at_tensor < 0):
         return CALLER
     tensor = tensors[max(at_tensor, 0)]
-    if moved and (tensor[_WAITS] or not _is_inside(row, tensor, bits, elements, limits, window)):
+    inside, window = _window(row, tensor, bits, elements, limits)
+    if moved and (tensor[_WAITS] or not inside):
         return CALLER
     if buffer == _INP:
         _move(row, tensor, window, elements, symbols, numbers, now.reshape(-1))
@@ -249,11 +251,12 @@ def _load(
 def _store(row: Array, at_tensor: Int, dram: Arrays, limits: Array, out: Array, is_raw: Array, waiting: Array) -> Int:
     """Run a STORE of results that are there."""
     tensors, symbols, _ = dram
-    tensor, first, window = tensors[at_tensor], row[_SRAM], np.zeros(3, np.int64)
+    tensor, first = tensors[at_tensor], row[_SRAM]
     count, lanes, bits = row[_Z] * row[_Y] * row[_X], limits[_ACC_SIZE], limits[_OUT_BITS]
     if not limits[_STORES] or not tensor[_SYMBOLS] or tensor[_WAITS] or first < 0 or first + count > len(out):
         return CALLER
-    if not _is_inside(row, tensor, bits, lanes, limits, window):
+    inside, window = _window(row, tensor, bits, lanes, limits)
+    if not inside:
         return CALLER
     for at in range(first, first + count):
         if is_raw[at] or waiting[at] >= 0:
@@ -358,7 +361,7 @@ def _combine(
     sums: Arrays, scratch: Arrays, weights: Arrays,
 ) -> bool:  # fmt: skip
     """A VECTOR on sums without terms that wait; False, and all is as before, if not covered."""
-    acc, (steps, ended, results, saved, immediate) = sums[0], scratch
+    acc, (steps, ended, results, saved, immediate, _, pair, types, _) = sums[0], scratch
     factors, stale = weights
     op, by_inp, lanes = _OP_CODES[row[_OP]], row[_SOURCE] == _FROM_INP, acc.shape[1]
     if op == _NO_OP:
@@ -376,7 +379,6 @@ def _combine(
     for at in range(least, most):
         for k in range(lanes):
             saved[at, k] = acc[at, k]
-    pair, types = np.empty((2, 2), np.int64), np.empty(3, np.uint64)
     types[2] = wraps[2]
     for operand in range(2):
         of = operand if operand or by_inp else _INT32
@@ -402,12 +404,12 @@ def _combine(
 @routine
 def _emit(
     row: Array, count: Int, limits: Array, ranges: Array, wraps: Array, ended: Array, sums: Array, results: Arrays,
+    clip: Array,
 ) -> bool:  # fmt: skip
     """Requantise sums that end; False, and all are left, if one of them is not covered."""
     scl, out, is_raw, waiting = results
     if row[_EMIT] != _REQUANT:
         return False
-    clip = np.empty(3, np.int64)
     clip[0], clip[1], clip[2] = row[_ZERO], row[_CLIP_LOW], row[_CLIP_HIGH]
     for s in range(count):
         scale, at = ended[s, 0], ended[s, 1]
@@ -427,11 +429,11 @@ def _emit(
 
 @routine
 def _compute(
-    state: Array, row: Array, limits: Array, ranges: Array, wraps: Array, uops: Array, queue: Array,
+    state: Array, row: Array, limits: Array, ranges: Array, wraps: Array, uops: Array,
     inp: Arrays, wgt: Arrays, sums: Arrays, results: Arrays, scratch: Arrays,
 ) -> Int:  # fmt: skip
     """Run a GEMM or a VECTOR, or the rest of one."""
-    steps, ended, ending, _, _ = scratch
+    steps, ended, ending, _, _, queue, _, _, clip = scratch
     resumed, count = state[STEP] >= 0, _iterations(row)
     if not resumed:
         if row[_BEGIN] < 0 or row[_END] > len(uops):
@@ -444,8 +446,9 @@ def _compute(
             return CALLER
     queue[0, 0], queue[0, 1], queue[0, 2], queue[0, 3] = 0, count, row[_ACC], row[_SRC]
     queue[0, 4], queue[0, 5], queue[0, 6] = row[_WGT], row[_SCL], row[_OUT]
-    stop = np.zeros(3, np.int64)
-    stop[1], stop[2] = state[STEP], state[DONE_SUMS] if resumed else 0
+    stop = state[ROW : DONE_SUMS + 1]
+    if not resumed:
+        state[ROW], state[DONE_SUMS] = 0, 0
     _, w_numbers, _, _, _, w_kinds, w_norms, w_stale = wgt
     complete = True
     if row[_OPCODE] == _GEMM:
@@ -458,10 +461,10 @@ def _compute(
     ):  # fmt: skip
         return CALLER
     if not complete:
-        state[STEP], state[DONE_SUMS], state[ENTRY] = stop[1], stop[2], steps[stop[1], 0] + row[_ACC]
+        state[ENTRY] = steps[state[STEP], 0] + row[_ACC]
         return LARGE
     state[STEP] = -1
-    if state[COUNT] and not _emit(row, state[COUNT], limits, ranges, wraps, ended, ending, results):
+    if state[COUNT] and not _emit(row, state[COUNT], limits, ranges, wraps, ended, ending, results, clip):
         return ENDED
     return DONE
 
@@ -478,9 +481,9 @@ def run(
     inp, wgt, out and int32 with their bits, `wraps` the keys of inp, wgt, int32 and int64. `inp`
     and `wgt` are entries as symbols and as `sum_kernels` has them, `sums` those of acc. `results`
     are the entries of scl and out, which are raw, and where they wait, or -1. `scratch` has room
-    for iterations, for sums that end, for acc, and for an immediate.
+    for iterations, for sums that end, for acc, for an immediate, a row of a queue, types of
+    operands and their keys, and bounds of results.
     """
-    queue = np.zeros((1, 7), np.int64)
     while state[POSITION] < len(columns):
         row, tensor = columns[state[POSITION]], tensor_of[state[POSITION]]
         opcode, why = row[_OPCODE], DONE
@@ -489,7 +492,7 @@ def run(
         elif opcode == _STORE:
             why = _store(row, tensor, dram, limits, *results[1:])
         elif opcode in (_GEMM, _VECTOR):
-            why = _compute(state, row, limits, ranges, wraps, uops, queue, inp, wgt, sums, results, scratch)
+            why = _compute(state, row, limits, ranges, wraps, uops, inp, wgt, sums, results, scratch)
         elif opcode != _SYNC:
             why = CALLER
         if why != DONE:

@@ -30,7 +30,7 @@ class StreamLoop:
         self, program: Program, dram: SymbolicDram, uops: _Ints, buffers: tuple[_Arrays, ...], *, stores: bool
     ) -> None:
         config = program.config
-        self._state = np.array([0, -1, 0, 0, 0, 0])
+        self._state = np.array([0, 0, -1, 0, 0, 0, 0])
         self._lanes = config.batch * config.block_out
         self._columns = np.require(program.columns, np.int64, ["C", "W"])
         self._tensor_of = np.require(program.tensor_of, np.int64, ["C", "W"])
@@ -42,13 +42,19 @@ class StreamLoop:
         wrapping = (config.inp_dtype, config.wgt_dtype, "int32", "int64")
         self._wraps = np.array([started(key("wrap", dtype)) for dtype in wrapping], np.uint64)
         self._saved, self._immediate = np.zeros((config.acc_depth, self._lanes), SYMBOL), np.zeros((1, 1), SYMBOL)
+        self._small = (
+            np.zeros((1, 7), np.int64),
+            np.zeros((2, 2), np.int64),
+            np.zeros(3, np.uint64),
+            np.zeros(3, np.int64),
+        )
         self._grow(_FIRST_STEPS, _FIRST_ENDS)
 
     def run(self) -> int:
         """Run instructions, and why that stops."""
         while True:
             dram = (self._dram.table, self._dram.symbols, self._dram.numbers)
-            scratch = (self._steps, self._ended, self._sums, self._saved, self._immediate)
+            scratch = (self._steps, self._ended, self._sums, self._saved, self._immediate, *self._small)
             tables = (self._limits, self._ranges, self._wraps, self._uops)
             inp, wgt, sums, results = self._buffers
             why: int = stream_kernels.run(

@@ -364,17 +364,19 @@ def _block(
     return every
 
 
+def block_of(count: int) -> tuple[Array, ...]:
+    """Room for the elements of `count` steps."""
+    return tuple(np.empty((count, _BLOCK), dtype) for dtype in (np.uint64, np.int64, np.int64, np.int64, np.float32))
+
+
 @entry_point
-def run(steps: Array, wraps: Array, leaves: Array, maps: Array, map_of: Array, out: Array) -> bool:
+def run(steps: Array, wraps: Array, leaves: Array, maps: Array, map_of: Array, block: Array, out: Array) -> bool:
     """The last step for all elements of `out`; False where an element is not covered.
 
     `leaves` are flat arrays of symbols, `maps` the places in them that elements read, by leaf;
-    `map_of` is -1 where an element reads its own place.
+    `map_of` is -1 where an element reads its own place. `block` is room as of `block_of`.
     """
-    count = len(steps)
-    values, norms = np.empty((count, _BLOCK), np.uint64), np.empty((count, _BLOCK), np.float32)
-    lows, highs = np.empty((count, _BLOCK), np.int64), np.empty((count, _BLOCK), np.int64)
-    forms = np.empty((count, _BLOCK), np.int64)
+    count, (values, lows, highs, forms, norms) = len(steps), block
     for begin in range(0, len(out), _BLOCK):
         size = min(_BLOCK, len(out) - begin)
         for s in range(count):

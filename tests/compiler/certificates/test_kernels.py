@@ -349,7 +349,8 @@ def test_products_with_numbers_in_lanes_are_those_of_integers(columns: int, term
     elements, factors = rng.integers(0, 1 << 61, (2, 35, terms)), rng.integers(-127, 128, (2, terms, columns))
     digits = np.stack([elements & ((1 << 31) - 1), elements >> 31]).astype(np.float64)
     values = np.ones((2, 35, columns), np.uint64)
-    product_kernels.multiply(digits, factors.astype(np.float64), most, values)
+    room = product_kernels.tiles_of(factors.shape[-1])
+    product_kernels.multiply(digits, factors.astype(np.float64), most, *room, values)
     wanted = (elements.astype(object) @ factors.astype(object) + 1) % ((1 << 61) - 1)
     assert (values.astype(object) == wanted).all()
 
