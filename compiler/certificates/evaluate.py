@@ -15,7 +15,7 @@ from vdla.compiler.arith import function_ranges
 from vdla.compiler.certificates import field
 from vdla.compiler.certificates.elementwise import Elementwise, Leaf, broadcast_leaves, combined, leaves_of, numbers
 from vdla.compiler.certificates.operations import binary, called, cast, combined_along, select
-from vdla.compiler.certificates.products import Matrices, listed, products_of
+from vdla.compiler.certificates.products import LocatedFactor, Matrices, located, products_of
 from vdla.compiler.certificates.sum_bounds import SumBounds
 from vdla.compiler.certificates.symbols import (
     OPAQUE,
@@ -30,6 +30,7 @@ from vdla.compiler.certificates.symbols import (
     known,
     settled,
     symbols,
+    type_bounds,
     unstructured,
 )
 from vdla.compiler.certificates.work_limit import spend_function
@@ -41,11 +42,37 @@ from vdla.compiler.ir import Array, limits
 _MOST_ELEMENTS = 1 << 23  # of a factor in a sum of products
 
 
+class _Buffers(dict[str, Any]):
+    """Arrays of symbols by the names of buffers. Those of `integers` become symbols, and are no
+    integers any more, as soon as something else than a sum of products needs them.
+    """
+
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
+        super().__init__(arrays)
+        self.integers: dict[str, Array] = {}
+
+    def __missing__(self, name: str) -> Symbols:
+        self[name] = numbers(self.integers.pop(name))
+        made: Symbols = self[name]
+        return made
+
+
 class SymbolicMemory(InterpreterMemory):
     """Buffers of symbols; `sums` are the bounds of all reductions."""
 
+    arrays: _Buffers
     sums: SumBounds
     _shared: dict[int, tuple[Points, dict[int, Symbols]]] | None = None
+
+    def __init__(self, buffers: Mapping[str, ir.Buffer], indices: Indices) -> None:
+        super().__init__(buffers, indices)
+        self.arrays = _Buffers(self.arrays)
+
+    def fill(self, name: str, array: Array) -> None:
+        """Sets the content of a whole buffer; integers are numbers."""
+        super().fill(name, array)
+        if array.dtype != SYMBOL:
+            self.arrays.integers[name] = self.arrays.pop(name)
 
     @staticmethod
     def stored(dtype: str) -> np.dtype[Any]:
@@ -218,18 +245,38 @@ class SymbolicMemory(InterpreterMemory):
                 return products
         return super().total(op, term, at, shape, along, dtype)
 
-    def _located(self, factor: ir.Expr, at: Points) -> Matrices:
+    def _located(self, factor: ir.Expr, at: Points) -> LocatedFactor:
         """A factor of a sum; an element of a buffer, in another type or not, as its place."""
         if isinstance(factor, ir.Load) and not any(map(ir.reads_memory, factor.indices)):
             places, name = tuple(self.places(factor.indices, at)), factor.buffer
             inside = self._check_inside("load", name, places, at.mask, at.where)
             if inside and (name in self.given or self._is_written(name)):
-                return Matrices(self.arrays[name].reshape(-1), self._place(name, places))
+                return LocatedFactor(self._flat(name), self._parts(name, places))
         if isinstance(factor, ir.Cast) and isinstance(factor.value, ir.Load):
             source = self._located(factor.value, at)
-            if source.array.size <= source.places.size:
-                return Matrices(self._converted(factor, source.array), source.places)
-        return listed(self.value(factor, at))
+            if source.array.dtype != SYMBOL and self._widens(factor):
+                return source
+            if source.array.size <= source.size:
+                array = source.array if source.array.dtype == SYMBOL else numbers(source.array)
+                return LocatedFactor(self._converted(factor, array), source.parts)
+        return located(self.value(factor, at))
+
+    def _flat(self, name: str) -> Array:
+        """The elements of a buffer, symbols or integers."""
+        integers = self.arrays.integers.get(name)
+        return (self.arrays[name] if integers is None else integers).reshape(-1)
+
+    def _parts(self, name: str, places: tuple[Array, ...]) -> tuple[Array, ...]:
+        """The parts of places in the flat array of a buffer."""
+        dims = self.buffers[name].dims
+        steps = [prod(dims[d + 1 :]) for d in range(len(dims))]
+        parts = (place.astype(np.int64) * step for place, step in zip(places, steps, strict=True))
+        return (np.zeros((1,), np.int64), *parts)
+
+    def _widens(self, conversion: ir.Cast) -> bool:
+        """Whether a conversion changes no number of its type."""
+        (low, high), (least, most) = type_bounds(self._dtype(conversion.value)), type_bounds(conversion.dtype)
+        return least <= low and high <= most
 
     def _converted(self, conversion: ir.Cast, array: Symbols) -> Symbols:
         """A whole buffer in another type."""
@@ -323,8 +370,8 @@ def _extremes_along(op: str, terms: Symbols, along: tuple[int, ...], dtype: str)
 
 
 def _contracted(
-    a: Matrices,
-    b: Matrices,
+    a: LocatedFactor,
+    b: LocatedFactor,
     shape: tuple[int, ...],
     reduced: int,
     multiplied: Callable[[Matrices, Matrices], Symbols | None],
@@ -332,27 +379,39 @@ def _contracted(
     """Products of factors that broadcast to a shape, summed over its last dimensions, which keep
     length 1, by a product of matrices; None where that is none.
     """
-    x, y = (one.places.reshape((1,) * (len(shape) - one.places.ndim) + one.places.shape) for one in (a, b))
-    outer = range(len(shape) - reduced)
-    inner = tuple(range(len(shape) - reduced, len(shape)))
+    outer, rank = range(len(shape) - reduced), len(shape)
+    (a, x, x_inner), (b, y, y_inner) = (_separated(factor, rank, len(outer)) for factor in (a, b))
     shared = [d for d in outer if x.shape[d] > 1 and y.shape[d] > 1]
     rows = [d for d in outer if y.shape[d] == 1 and x.shape[d] == shape[d]]
     columns = [d for d in outer if d not in shared and d not in rows]
     if any(x.shape[d] != 1 or y.shape[d] != shape[d] for d in columns):
         return None
-    summed = [shape[d] for d in inner]
-    x = np.broadcast_to(x, (*x.shape[: len(outer)], *summed)).transpose(*shared, *rows, *columns, *inner)
-    y = np.broadcast_to(y, (*y.shape[: len(outer)], *summed)).transpose(*shared, *inner, *columns, *rows)
+    summed = [shape[d] for d in range(len(outer), rank)]
     kept, m, n = ([shape[d] for d in dims] for dims in (shared, rows, columns))
+    x, y = (one.reshape(one.shape[: len(outer)]).transpose(*shared, *rows, *columns) for one in (x, y))
+    terms = [np.broadcast_to(one, (*(1,) * len(outer), *summed)).reshape(-1) for one in (x_inner, y_inner)]
     products = multiplied(
-        Matrices(a.array, x.reshape(*kept, prod(m), prod(summed))),
-        Matrices(b.array, y.reshape(*kept, prod(summed), prod(n))),
+        Matrices(a.array, x.reshape(*kept, prod(m)), terms[0]),
+        Matrices(b.array, terms[1], y.reshape(*kept, prod(n))),
     )
     if products is None:
         return None
     order = np.argsort([*shared, *rows, *columns])
     wanted = (*(shape[d] for d in outer), *(1,) * reduced)
     return products.reshape((*kept, *m, *n)).transpose(order).reshape(wanted)
+
+
+def _separated(factor: LocatedFactor, rank: int, outer: int) -> tuple[LocatedFactor, Array, Array]:
+    """A factor, and its places as a sum of two parts, as `LocatedFactor.separated`; one of which they are
+    no such sum, such as a triangle, has its elements next to each other first.
+    """
+    parts = factor.separated(rank, outer)
+    if parts is not None:
+        return factor, *parts
+    listed = factor.together()
+    first = listed.separated(rank, outer)
+    assert first is not None
+    return listed, *first
 
 
 def _whole_index(pair: tuple[ir.Expr, ...], extent: tuple[int, ...]) -> ir.Expr | None:
@@ -377,8 +436,11 @@ def _in_order(places: Sequence[Array], extents: Sequence[int]) -> bool:
     return all(np.array_equal(place.ravel(), np.arange(extent)) for place, extent in zip(places, extents, strict=True))
 
 
-def evaluate(fn: ir.Function, arrays: Mapping[str, Symbols], sums: SumBounds | None = None) -> dict[str, Symbols]:
-    """The outputs of a function of integers on symbols, both by parameter name.
+def evaluate(
+    fn: ir.Function, arrays: Mapping[str, Symbols | Array], sums: SumBounds | None = None
+) -> dict[str, Symbols]:
+    """The outputs of a function of integers on symbols, both by parameter name. Arrays of integers
+    are numbers.
 
     The bounds of its reductions, before they wrap, are included in `sums`.
 

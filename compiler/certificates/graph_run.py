@@ -7,7 +7,7 @@ expression of its record. A node that has neither cannot be certified.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import prod
 
 from vdla.compiler import te
@@ -15,9 +15,9 @@ from vdla.compiler.certificates.elementwise import numbers
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.host_terms import HOST_TERMS
 from vdla.compiler.certificates.integer_operators import OPERATORS, IntegerNode
-from vdla.compiler.certificates.symbols import CertificateError, Symbols
+from vdla.compiler.certificates.symbols import SYMBOL, CertificateError, Symbols
 from vdla.compiler.certificates.work_limit import require_sizes, spend
-from vdla.compiler.graph import Graph, Node, TensorType
+from vdla.compiler.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.groups import body_of
 from vdla.compiler.graph.operators.graph_function import graph_function
 from vdla.compiler.target import Target
@@ -30,15 +30,18 @@ class NotProvableError(CertificateError):
     """A node whose meaning on symbols is unknown; the message names it."""
 
 
-def run_graph(graph: Graph, inputs: Mapping[str, Symbols]) -> dict[str, Symbols]:
-    """All values of a graph, by name.
+def run_graph(graph: Graph, inputs: Mapping[str, Symbols], kept: Iterable[str] | None = None) -> dict[str, Symbols]:
+    """The values `kept` of a graph, or all, by name.
 
     Raises:
         NotProvableError: a node that is evaluated neither by an expression of integers nor by its
             record.
     """
     spend(0, sum(prod(_shape(graph, name)) for name in graph.types))
-    values = {**{name: numbers(array) for name, array in graph.constants.items()}, **inputs}
+    values: dict[str, Symbols | Array] = {name: _content(array) for name, array in graph.constants.items()}
+    values |= inputs
+    wanted = set(kept or ())
+    last = {name: node for node in graph.nodes for name in (*node.inputs, *node.outputs)}
     for node in graph.nodes:
         try:
             require_sizes(node.attributes)
@@ -53,40 +56,55 @@ def run_graph(graph: Graph, inputs: Mapping[str, Symbols]) -> dict[str, Symbols]
             if symbols.size != prod(shape):
                 raise NotProvableError(f"{node.label}: {name} must have {prod(shape):,} elements, got {symbols.size:,}")
             values[name] = symbols.reshape(shape)
-    return values
+        if kept is not None:
+            for name in (*node.inputs, *node.outputs):
+                if last[name] is node and name not in wanted:
+                    values.pop(name, None)
+    return {name: _as_symbols(value) for name, value in values.items() if kept is None or name in wanted}
 
 
-def _results(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> dict[str, Symbols]:
+def _content(constant: Array) -> Symbols | Array:
+    """A constant as it is; small integers remain integers, which need a fraction of the memory."""
+    return constant if constant.dtype.kind == "i" and constant.dtype.itemsize <= 4 else numbers(constant)
+
+
+def _as_symbols(value: Symbols | Array) -> Symbols:
+    return value if value.dtype == SYMBOL else numbers(value)
+
+
+def _results(graph: Graph, node: Node, values: Mapping[str, Symbols | Array]) -> dict[str, Symbols]:
     integers = integer_results(graph, node, values)
     if integers is not None:
         return {node.outputs[0]: integers}
     if _has_floats(graph, node):
         raise CertificateError(f"operator must have an expression of integers, got {node.op}")
     made = graph_function(body_of(graph, node), Target.named(_PLAIN_CPU), "node")
-    given = [*(values[name] for name in made.inputs), *map(numbers, made.constants.values())]
+    given = [*(values[name] for name in made.inputs), *map(_content, made.constants.values())]
     params = made.function.params[: len(given)]
     arrays = {
-        param: symbols.reshape(made.function.buffers[param].dims) for param, symbols in zip(params, given, strict=True)
+        param: value.reshape(made.function.buffers[param].dims) for param, value in zip(params, given, strict=True)
     }
     return dict(zip(made.outputs, evaluate(made.function, arrays).values(), strict=True))
 
 
-def integer_results(graph: Graph, node: Node, values: Mapping[str, Symbols], *, ones: bool = False) -> Symbols | None:
-    """The result of an integer operator, None of any other; with `ones`, by the lemma that a
-    requantisation by 1 changes nothing.
+def integer_results(
+    graph: Graph, node: Node, values: Mapping[str, Symbols | Array], *, ones: bool = False
+) -> Symbols | None:
+    """The result of an integer operator, None of any other. Arrays of integers are numbers; with
+    `ones`, by the lemma that a requantisation by 1 changes nothing.
     """
     if node.op in HOST_TERMS:
-        return HOST_TERMS[node.op](node, values[node.inputs[0]])
+        return HOST_TERMS[node.op](node, _as_symbols(values[node.inputs[0]]))
     return _of_integers(graph, node, values, ones=ones) if node.op in OPERATORS else None
 
 
-def _of_integers(graph: Graph, node: Node, values: Mapping[str, Symbols], *, ones: bool) -> Symbols:
+def _of_integers(graph: Graph, node: Node, values: Mapping[str, Symbols | Array], *, ones: bool) -> Symbols:
     """The result of an integer operator."""
     operands, sums = integer_sums(graph, node, values)
     return operands.clipped(sums) if ones and operands.by_one else operands.requantised(sums)
 
 
-def integer_sums(graph: Graph, node: Node, values: Mapping[str, Symbols]) -> tuple[IntegerNode, Symbols]:
+def integer_sums(graph: Graph, node: Node, values: Mapping[str, Symbols | Array]) -> tuple[IntegerNode, Symbols]:
     """The sums of an integer operator, and how they are requantised."""
     fixed = node.attributes.get("fixed_point")
     if (fixed is not None and fixed.size) or node.attributes.get("half_away"):

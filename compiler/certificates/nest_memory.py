@@ -22,7 +22,7 @@ from vdla.compiler.certificates.float_operations import (
     float_select,
 )
 from vdla.compiler.certificates.float_symbols import INFINITE, float_numbers
-from vdla.compiler.certificates.products import Matrices, listed
+from vdla.compiler.certificates.products import LocatedFactor, Matrices, located
 from vdla.compiler.certificates.symbols import (
     SYMBOL,
     CertificateError,
@@ -211,9 +211,9 @@ class NestMemory(SymbolicMemory):
         x, y = a.symbols, b.symbols
         return None if (known(x).any() and known(y).any()) else float_products(x, y, dtype)
 
-    def _located(self, factor: ir.Expr, at: Points) -> Matrices:
+    def _located(self, factor: ir.Expr, at: Points) -> LocatedFactor:
         """The elements of a factor as they are read, since reads are noted."""
-        return listed(self.value(factor, at))
+        return located(self.value(factor, at))
 
     def reduced(self, op: str, terms: Symbols, mask: Mask, along: tuple[int, ...], dtype: str) -> Symbols:
         """Terms where `mask` holds, combined over the dimensions `along`."""

@@ -26,10 +26,11 @@ _PLAIN, _POLYNOMIAL, _HALVES, _CLIPPED = (int(SymbolForm[n]) for n in ("PLAIN", 
 _OF_EXTREME = np.uint64(started(key("extreme")))
 _DIGIT, _LOW, _P = np.uint64(DIGIT), np.uint64((1 << DIGIT) - 1), np.uint64((1 << 61) - 1)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
-_ROWS, _TERMS = 32, 512  # of a block, whose operands stay in cache
+_ROWS, _TERMS = 32, 256  # of a block, whose operands stay in cache
 _FEW = 4  # lanes for each column that is computed without them
 
 Array = Any
+Arrays = Any  # a tuple of them
 
 
 @helper
@@ -52,11 +53,11 @@ def numbers_at(array: Array, places: Array, out: Array) -> float:
 
 
 @entry_point
-def split(array: Array, places: Array, low: Array, high: Array) -> tuple[bool, float]:
-    """The digits of symbols at places; whether all are plain integers, and their largest norm."""
+def split(array: Array, low: Array, high: Array) -> tuple[bool, float]:
+    """The digits of symbols; whether all are plain integers, and their largest norm."""
     norm = 0.0
-    for k in range(len(places)):
-        one = array[places[k]]
+    for k in range(len(array)):
+        one = array[k]
         if one.form == _POLYNOMIAL or one.form == _HALVES:
             return False, norm
         value = element_value(one.form, one.value)
@@ -66,28 +67,29 @@ def split(array: Array, places: Array, low: Array, high: Array) -> tuple[bool, f
 
 
 @helper
-def _same_bounds(array: Array, row: Array, other: Array) -> bool:
-    for k in range(len(row)):
-        one, two = array[row[k]], array[other[k]]
+def _same_bounds(array: Array, row: Int, other: Int, terms: Array) -> bool:
+    for k in range(len(terms)):
+        one, two = array[row + terms[k]], array[other + terms[k]]
         if one.low != two.low or one.high != two.high:
             return False
     return True
 
 
 @entry_point
-def patterns(array: Array, places: Array, pattern_of: Array, first: Array, hashes: Array) -> int:
-    """The rows `[rows, terms]` with different bounds: their number, the first row of each and its
-    hash, and the pattern of each row; -1 if there are more than `first` has room for.
+def patterns(array: Array, rows: Array, terms: Array, pattern_of: Array, first: Array, hashes: Array) -> int:
+    """The rows with different bounds, whose elements are at `rows[m] + terms[k]`: their number, the
+    first row of each and its hash, and the pattern of each row; -1 if there are more than `first`
+    has room for.
     """
     count = 0
-    for m in range(len(places)):
+    for m in range(len(rows)):
         state = _P
-        for k in range(places.shape[1]):
-            one = array[places[m, k]]
+        for k in range(len(terms)):
+            one = array[rows[m] + terms[k]]
             state = (state ^ np.uint64(one.low)) * _STEP
             state = (state ^ (np.uint64(one.high) << np.uint64(20)) ^ (state >> np.uint64(29))) * _STEP
         at = 0
-        while at < count and not (hashes[at] == state and _same_bounds(array, places[m], places[first[at]])):
+        while at < count and not (hashes[at] == state and _same_bounds(array, rows[m], rows[first[at]], terms)):
             at += 1
         if at == len(first):
             return -1
@@ -112,47 +114,51 @@ def of_digits(low: float, high: float) -> Int:
     return fk.add(fk.reduced(shifted), residue(low))
 
 
-def tiles_of(columns: int) -> tuple[Array, Array]:
-    """Room for the totals of a block of rows, and for terms of some columns."""
-    return np.zeros((_ROWS, -(-columns // LANES), 2, LANES)), np.zeros((_TERMS, LANES))
+def tiles_of(columns: int) -> tuple[Array, ...]:
+    """Room for the totals of a block of rows, for terms of these rows, and of some columns."""
+    totals = np.zeros((_ROWS, -(-columns // LANES), 2, LANES))
+    return totals, np.zeros((_ROWS, 2, _TERMS)), np.zeros((_TERMS, LANES))
 
 
 @entry_point
-def multiply(digits: Array, factors: Array, most: Int, totals: Array, tile: Array, values: Array) -> None:
-    """The products of elements, as digits `[2, batches, rows, terms]`, with matrices of numbers
-    `[batches, terms, columns]`; at most `most` terms are exact as floats. `totals` and `tile` are
-    those of `tiles_of`.
+def multiply(
+    digits: Array, rows: Array, terms: Array, factors: Array, most: Int, tiles: Arrays, values: Array
+) -> None:  # fmt: skip
+    """The products of elements at `rows[b, m] + terms[k]`, of which there are the digits `[2,
+    elements]`, with matrices of numbers `[batches, terms, columns]`; at most `most` terms are exact
+    as floats. `tiles` are those of `tiles_of`.
     """
-    rows, terms, columns = digits.shape[2], digits.shape[3], factors.shape[2]
+    columns, (totals, panel, tile) = factors.shape[2], tiles
     blocks, length = (columns + LANES - 1) // LANES, min(most, _TERMS)
     for b in range(len(factors)):
         if columns * _FEW <= LANES:
-            _multiply_few(digits[:, b], factors[b], most, values[b])
+            _multiply_few(digits, rows[b], terms, factors[b], most, values[b])
             continue
-        for first in range(0, rows, _ROWS):
-            count, load = min(_ROWS, rows - first), 0
-            for k in range(0, terms, length):
-                size = min(length, terms - k)
+        for first in range(0, rows.shape[1], _ROWS):
+            count, load = min(_ROWS, rows.shape[1] - first), 0
+            for k in range(0, len(terms), length):
+                size = min(length, len(terms) - k)
+                _pack_rows(digits, rows[b], first, count, terms, k, size, panel)
                 if load + size > most:
                     _fold(totals, count, values[b, first:])
                     load = 0
                 load += size
                 for n in range(blocks):
                     _pack(factors[b], k, size, n * LANES, tile)
-                    _multiply_rows(totals, n, digits, b, first, count, k, size, tile)
+                    _multiply_rows(totals, n, panel, count, size, tile)
             _fold(totals, count, values[b, first:])
 
 
 @helper
-def _multiply_few(digits: Array, factors: Array, most: Int, values: Array) -> None:
+def _multiply_few(digits: Array, rows: Array, terms: Array, factors: Array, most: Int, values: Array) -> None:
     """A product with few columns."""
-    for m in range(digits.shape[1]):
+    for m in range(len(rows)):
         for n in range(factors.shape[1]):
             for first in range(0, len(factors), most):
                 low, high = 0.0, 0.0
                 for k in range(first, min(first + most, len(factors))):
-                    low += digits[0, m, k] * factors[k, n]
-                    high += digits[1, m, k] * factors[k, n]
+                    low += digits[0, rows[m] + terms[k]] * factors[k, n]
+                    high += digits[1, rows[m] + terms[k]] * factors[k, n]
                 values[m, n] = fk.add(values[m, n], of_digits(low, high))
 
 
@@ -168,14 +174,21 @@ def _pack(factors: Array, first: Int, size: Int, column: Int, tile: Array) -> No
 
 
 @helper
-def _multiply_rows(
-    totals: Array, block: Int, digits: Array, b: Int, first: Int, count: Int, k: Int, size: Int, tile: Array
-) -> None:
-    _, batches, rows, terms = digits.shape
+def _pack_rows(
+    digits: Array, rows: Array, first: Int, count: Int, terms: Array, k: Int, size: Int, panel: Array
+) -> None:  # fmt: skip
+    """Digits of terms of some rows next to each other."""
     for m in range(count):
-        low = (m * totals.shape[1] + block) * 2 * LANES
-        x = (b * rows + first + m) * terms + k
-        add_products(totals, low, low + LANES, digits, x, x + batches * rows * terms, tile, 0, LANES, size)
+        row = rows[first + m]
+        for t in range(size):
+            panel[m, 0, t], panel[m, 1, t] = digits[0, row + terms[k + t]], digits[1, row + terms[k + t]]
+
+
+@helper
+def _multiply_rows(totals: Array, block: Int, panel: Array, count: Int, size: Int, tile: Array) -> None:
+    for m in range(count):
+        low, x = (m * totals.shape[1] + block) * 2 * LANES, m * 2 * _TERMS
+        add_products(totals, low, low + LANES, panel, x, x + _TERMS, tile, 0, LANES, size)
 
 
 @helper

@@ -100,11 +100,12 @@ def _judged(expression: RegionExpression, given: RegionProgram, seed: int) -> tu
                 f"{tensor} must be {expression.bindings.get(tensor, 'no activation')}, got {name}",
             )
     try:
-        wanted = run_graph(expression.plain, _unknown_inputs(expression.plain, seed))
+        needed = {*expression.packing, *expression.unpacked.outputs}
+        wanted = run_graph(expression.plain, _unknown_inputs(expression.plain, seed), needed)
         inputs = {tensor: wanted[name] for name, tensor in expression.packing.items()} | dict(given.constants)
         with np.errstate(all="ignore"):
             outputs = SymbolicRun(given.program, inputs, looks_up=True).run()
-            made = run_graph(expression.unpacked, _packed(expression, outputs))
+            made = run_graph(expression.unpacked, _packed(expression, outputs), expression.unpacked.outputs)
             wrong = [name for name in expression.unpacked.outputs if _differs(made[name], wanted[name]).any()]
             if not wrong:
                 return RegionVerdict.CERTIFIED, ""
@@ -114,6 +115,7 @@ def _judged(expression: RegionExpression, given: RegionProgram, seed: int) -> tu
                 return RegionVerdict.UNKNOWN, f"{label}: {rule}, got another, equal for random inputs"
             traced = _TracedRun(given, inputs)
             traced.run()
+            wanted = run_graph(expression.plain, _unknown_inputs(expression.plain, seed))
     except CertificateError as error:
         return RegionVerdict.UNKNOWN, str(error)
     return RegionVerdict.DIFFERS, _difference(expression, made, wanted, traced)

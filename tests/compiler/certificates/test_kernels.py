@@ -26,7 +26,7 @@ from vdla.compiler.certificates import (
 from vdla.compiler.certificates.elementwise import Elementwise, Leaf, loads, parts_of
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.pending import PendingProducts, combine_sums
-from vdla.compiler.certificates.products import Matrices, products_of
+from vdla.compiler.certificates.products import listed, products_of
 from vdla.compiler.certificates.requantise import requantised_by_numbers, requantising
 from vdla.compiler.certificates.sum_kernels import VECTOR_OPS
 from vdla.compiler.certificates.symbols import LARGE, SYMBOL, SymbolForm, Symbols, numbers, type_bounds, unknowns
@@ -162,8 +162,7 @@ def test_products_with_numbers_are_the_sums_of_the_products(seed: int, rows: int
     a, b = drawn(rng, (rows, terms), "int8", "a", forms), numbers(rng.integers(-128, 128, (terms, columns)))
     if rng.integers(2):
         a[:] = a[:1]
-    left = Matrices(a.reshape(-1), np.arange(a.size).reshape(a.shape))
-    right = Matrices(b.reshape(-1), np.arange(b.size).reshape(b.shape))
+    left, right = listed(a), listed(b)
     straight, turned = products_of(left, right, "int32"), products_of(right.turned, left.turned, "int32")
     wanted = summed_products(a, b)
     assert straight is not None
@@ -173,11 +172,45 @@ def test_products_with_numbers_are_the_sums_of_the_products(seed: int, rows: int
     assert (straight["norm"] >= wanted["norm"] * 0.999).all()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32"])
+def test_integers_are_numbers(dtype: str) -> None:
+    """Weights as they are, in products, in another type or not, and element by element."""
+    x, w = te.placeholder((5, 7), "int8", "x"), te.placeholder((3, 7), dtype, "w")
+
+    def summed(of: str) -> te.Tensor:
+        k = te.reduce_axis(7, "k")
+        return te.compute((5, 3), lambda m, n: te.sum(te.cast(of, x[m, k]) * te.cast(of, w[n, k]), axis=k), of)
+
+    products, narrow = summed("int32"), summed("int8")
+    scaled = te.compute(
+        (5, 3), lambda m, n: products[m, n] * te.cast("int32", w[n, 2]) + te.cast("int32", narrow[m, n]), "scaled"
+    )
+    fn = te.create_function([x, w], [scaled], "fn")
+    weights = np.random.default_rng(0).integers(-300 if dtype == "int32" else -128, 128, (3, 7)).astype(dtype)
+    unknown = unknowns("x", (5, 7), "int8", 0)
+    made, wanted = (evaluate(fn, {"x": unknown, "w": w})["scaled"] for w in (weights, numbers(weights)))
+    same(made, wanted)
+
+
+def test_places_that_are_no_sum_of_two_parts_are_listed() -> None:
+    """The elements of a sum lie on a triangle: `x[i * k]`."""
+    x, w = te.placeholder((13,), "int32", "x"), te.placeholder((5, 2), "int32", "w")
+    k = te.reduce_axis(5, "k")
+    made = te.compute((4, 2), lambda i, n: te.sum(x[i * k] * w[k, n], axis=k), "made")
+    factors, unknown = np.arange(10).reshape(5, 2) - 3, unknowns("x", (13,), "int32", 0)
+    unknown["low"], unknown["high"] = -9, 9
+    results = evaluate(te.create_function([x, w], [made], "fn"), {"x": unknown, "w": factors})["made"]
+    places = np.arange(4)[:, None] * np.arange(5)
+    wanted = summed_products(unknown[places], numbers(factors))
+    for part in PARTS[:-1]:
+        assert results[part].tolist() == wanted[part].tolist(), part
+
+
 def test_many_terms_are_more_than_one_sum_of_floats() -> None:
     """2^15 terms of the largest weights, whose digits are exact in parts only."""
     terms = (1 << 15) + 7
     a, b = unknowns("a", (1, terms), "int8", 0), numbers(np.full((terms, 1), -128))
-    made = products_of(Matrices(a[0], np.arange(terms)[None]), Matrices(b[:, 0], np.arange(terms)[:, None]), "int32")
+    made = products_of(listed(a), listed(b), "int32")
     wanted = operations.binary("mul", operations.summed(a, (1,), "int64"), numbers(-128), "int64")
     assert made is not None
     assert made["value"].tolist() == wanted["value"].tolist()
@@ -347,10 +380,10 @@ def test_a_bias_that_is_unknown_is_the_low_half_of_a_lane() -> None:
 def test_products_with_numbers_in_lanes_are_those_of_integers(columns: int, terms: int, most: int) -> None:
     rng = np.random.default_rng([columns, terms])
     elements, factors = rng.integers(0, 1 << 61, (2, 35, terms)), rng.integers(-127, 128, (2, terms, columns))
-    digits = np.stack([elements & ((1 << 31) - 1), elements >> 31]).astype(np.float64)
-    values = np.ones((2, 35, columns), np.uint64)
-    room = product_kernels.tiles_of(factors.shape[-1])
-    product_kernels.multiply(digits, factors.astype(np.float64), most, *room, values)
+    digits = np.stack([elements & ((1 << 31) - 1), elements >> 31]).astype(np.float64).reshape(2, -1)
+    rows, values = np.arange(0, 70 * terms, terms).reshape(2, 35), np.ones((2, 35, columns), np.uint64)
+    tiles = product_kernels.tiles_of(columns)
+    product_kernels.multiply(digits, rows, np.arange(terms), factors.astype(np.float64), most, tiles, values)
     wanted = (elements.astype(object) @ factors.astype(object) + 1) % ((1 << 61) - 1)
     assert (values.astype(object) == wanted).all()
 
