@@ -402,8 +402,8 @@ def _contracted(
 
 
 def _separated(factor: LocatedFactor, rank: int, outer: int) -> tuple[LocatedFactor, Array, Array]:
-    """A factor, and its places as a sum of two parts, as `LocatedFactor.separated`; one of which they are
-    no such sum, such as a triangle, has its elements next to each other first.
+    """A factor, and its places as a sum of two parts; one of which they are no such sum, such as a
+    triangle, has its elements next to each other first.
     """
     parts = factor.separated(rank, outer)
     if parts is not None:
