@@ -16,6 +16,7 @@ from vdla.runtime.devices import ALIGNMENT, DEFAULT_BYTES, Device, DeviceError, 
 
 if TYPE_CHECKING:
     from vdla.runtime.devices.driver import Driver
+    from vdla.runtime.devices.residents import Residents
     from vdla.runtime.devices.switching import Switching, read_switching
     from vdla.runtime.diagnosis.comparison import compare
     from vdla.runtime.diagnosis.network_comparison import compare_network
@@ -33,6 +34,7 @@ _HOMES = {
     "Engine": "vdla.simulator.function",
     "Limits": "vdla.runtime.remote.limits",
     "RemoteServer": "vdla.runtime.remote.server",
+    "Residents": "vdla.runtime.devices.residents",
     "Switching": "vdla.runtime.devices.switching",
     "Times": "vdla.simulator.stats",
     "compare": "vdla.runtime.diagnosis.comparison",
@@ -57,6 +59,7 @@ __all__ = [
     "Limits",
     "MemoryDevice",
     "RemoteServer",
+    "Residents",
     "Switching",
     "Times",
     "compare",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -50,19 +51,26 @@ class SymbolicRun:
     """The buffers and the DRAM of a program, as symbols; DRAM is a flat array by tensor.
 
     What is there before the program is unknown, apart from its inputs and constants. Inputs are
-    symbols, or integers where they are numbers that nothing is stored in. `looks_up`: what a stage
-    computes of each result is a table's element, as networks have it.
+    symbols, or integers where they are numbers that nothing is stored in; resident tensors may be
+    among them. `looks_up`: what a stage computes of each result is a table's element, as networks
+    have it. `offsets` has the bytes at which parts lie in their wholes.
     """
 
     runs_stores = True
     """Whether STOREs run in the compiled loop, like all others."""
 
-    def __init__(self, program: Program, inputs: Mapping[str, Symbols | _Array], looks_up: bool = False) -> None:
+    def __init__(
+        self,
+        program: Program,
+        inputs: Mapping[str, Symbols | _Array],
+        looks_up: bool = False,
+        offsets: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         spend_program(program)
         config = self.config = program.config
         self.program = program
         stored = set(program.tensor_of[program.columns[:, _OPCODE] == Opcode.STORE].tolist())
-        self.dram = SymbolicDram(program, inputs, frozenset(stored))
+        self.dram = SymbolicDram(program, inputs, frozenset(stored), offsets)
         lanes = config.batch * config.block_out
         inp = _earlier("inp", (config.inp_depth, config.batch, config.block_in), config.inp_dtype)
         wgt = _earlier("wgt", (config.wgt_depth, config.block_out, config.block_in), config.wgt_dtype)
@@ -81,7 +89,9 @@ class SymbolicRun:
         self.repeats = False  # whether an instruction that the loop left is for the loop now
 
     def run(self) -> Mapping[str, Symbols]:
-        """Run all instructions; the outputs by name, in their packed shapes."""
+        """Run all instructions; the outputs, and what resident tensors are after the run, by name,
+        in their packed shapes.
+        """
         loop = self._loop()
         while True:
             why = loop.run()
@@ -100,7 +110,9 @@ class SymbolicRun:
                 raise CertificateError(f"certify: {rule}, got instruction {self.index} that does not") from None
             loop.index += not self.repeats
         self.results.flush()
-        outputs = (tensor for tensor in self.program.tensors if tensor.role == "output")
+        kept = (tensor for tensor in self.program.tensors if tensor.role == "resident")
+        outputs = [tensor for tensor in self.program.tensors if tensor.role == "output"]
+        outputs += [tensor for tensor in kept if tensor.name in self.dram.tensors]
         return {tensor.name: self.dram[tensor.name].reshape(tensor.shape) for tensor in outputs}
 
     def _loop(self) -> StreamLoop:
@@ -147,7 +159,7 @@ class SymbolicRun:
         if tensor is not None:
             entries = {Buffer.INP: self.inp.now, Buffer.WGT: self.wgt.now, Buffer.SCL: self.scl, Buffer.ACC: self.acc}
             self._window(row, tensor, entries[Buffer(row["buffer"])][0].size)
-        if tensor is None or not self.results.has_stores(tensor.name):
+        if tensor is None or not self.results.has_stores(self.dram.place(tensor.name)[0]):
             raise IndexError("entries must be in their buffer")
         self.results.flush()
         self.repeats = True
@@ -198,7 +210,8 @@ class SymbolicRun:
         entries = slice(first, first + count)
         bits, lanes = CONSTANT_BITS[tensor.dtype], self.raw.shape[1]
         if bits == self.config.out_bits and not self.is_raw[entries].any():
-            self.results.store(tensor.name, self._places(row, tensor, lanes), entries)
+            whole, begin = self.dram.place(tensor.name)
+            self.results.store(whole, begin + self._places(row, tensor, lanes), entries)
             return
         share = 32 // self.config.out_bits  # entries that a slot takes
         if bits != 32 or first % share or row["x_size"] % share or not self.is_raw[entries].all():
@@ -310,11 +323,14 @@ def _combining(op: VectorOp, shape: tuple[int, int]) -> ir.Function:
     return te.create_function([a, b], [result], "combine")
 
 
-def run_program(program: Program, inputs: Mapping[str, Symbols | _Array]) -> Mapping[str, Symbols]:
-    """The outputs of a verified program on symbols, by name, in their packed shapes.
+def run_program(
+    program: Program, inputs: Mapping[str, Symbols | _Array], offsets: Mapping[str, int] = MappingProxyType({})
+) -> Mapping[str, Symbols]:
+    """The outputs of a verified program on symbols, and its resident tensors after the run, by
+    name, in their packed shapes; `offsets` has the bytes at which parts lie in their wholes.
 
     Raises:
         CertificateError: an instruction that has no meaning on symbols.
     """
     with np.errstate(all="ignore"):
-        return SymbolicRun(program, inputs).run()
+        return SymbolicRun(program, inputs, offsets=offsets).run()

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The DRAM of a program on symbols: its tensors one after the other, as symbols or as numbers.
 
-Constants are numbers, which need a fraction of the memory of symbols.
+Constants are numbers, which need a fraction of the memory of symbols. A part is a window of the
+tensor that it lies in: what is stored there is an update of that tensor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,18 +28,26 @@ _WAITS = TENSOR.index("waits")
 class SymbolicDram:
     """The tensors of a program; those that are `stored`, by index, are symbols.
 
-    `table` has a row for each tensor, with the columns `stream_kernels.TENSOR`.
+    `offsets` has the bytes at which parts begin in their wholes, 0 where it has none. `table` has a
+    row for each tensor, with the columns `stream_kernels.TENSOR`.
     """
 
-    def __init__(self, program: Program, inputs: Mapping[str, Symbols | Array], stored: frozenset[int]) -> None:
+    def __init__(
+        self,
+        program: Program,
+        inputs: Mapping[str, Symbols | Array],
+        stored: frozenset[int],
+        offsets: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         contents = [_content(tensor, inputs.get(tensor.name)) for tensor in program.tensors]
-        for index in stored:
+        for index in set(map(program.whole_of, stored)):
             if contents[index].dtype != SYMBOL:
                 contents[index] = numbers(contents[index])
         self._names = [tensor.name for tensor in program.tensors]
-        rows = list(_rows(program, contents))
+        self._places = {tensor.name: _place(tensor, offsets) for tensor in program.tensors}
+        rows = _with_parts(program, list(_rows(program, contents)), [self._places[name][1] for name in self._names])
         self.table: npt.NDArray[np.int64] = np.array(rows, np.int64).reshape(-1, len(TENSOR))
-        symbols = [content.view(OPAQUE) for content in contents if content.dtype == SYMBOL]
+        symbols = [content.view(OPAQUE) for content in contents if content.dtype == SYMBOL]  # none of parts
         self.symbols: Symbols = np.concatenate([np.zeros(1, OPAQUE), *symbols]).view(SYMBOL)
         constants = [content.view(np.uint8) for content in contents if content.dtype != SYMBOL]
         self.numbers: npt.NDArray[np.uint8] = np.concatenate([np.zeros(1, np.uint8), *constants])
@@ -55,9 +65,29 @@ class SymbolicDram:
         """The elements of a tensor."""
         return self._sizes[name]
 
+    def place(self, name: str) -> tuple[str, int]:
+        """The tensor that a tensor lies in, itself if it is no part, and the element at which."""
+        return self._places[name]
+
     def note_waiting(self, waits: Callable[[str], bool]) -> None:
         """Note in which tensors results wait to be stored."""
-        self.table[:, _WAITS] = [waits(name) for name in self._names]
+        self.table[:, _WAITS] = [waits(self._places[name][0]) for name in self._names]
+
+
+def _place(tensor: ProgramTensor, offsets: Mapping[str, int]) -> tuple[str, int]:
+    if not tensor.whole:
+        return tensor.name, 0
+    return tensor.whole, offsets.get(tensor.name, 0) * 8 // CONSTANT_BITS[tensor.dtype]
+
+
+def _with_parts(program: Program, rows: list[tuple[int, ...]], begins: list[int]) -> list[tuple[int, ...]]:
+    """The rows, those of parts within their wholes."""
+    for index, tensor in enumerate(program.tensors):
+        if tensor.whole:
+            is_symbols, first, _, bits, size, waits = rows[program.whole_of(index)]
+            count = tensor.nbytes * 8 // bits
+            rows[index] = (is_symbols, first + begins[index] * size, count, bits, size, waits)
+    return rows
 
 
 def _rows(program: Program, contents: list[Any]) -> Iterator[tuple[int, ...]]:
@@ -71,9 +101,9 @@ def _rows(program: Program, contents: list[Any]) -> Iterator[tuple[int, ...]]:
 
 def _content(tensor: ProgramTensor, given: Symbols | Array | None) -> Any:  # noqa: ANN401  an array
     """The flat elements of a tensor: data, given, or unknown."""
-    if tensor.dtype == UOP:
+    if tensor.dtype == UOP or tensor.whole:
         return np.zeros(0, SYMBOL)
-    if tensor.data is not None:
+    if tensor.data is not None and tensor.role != "resident":  # which earlier runs have written
         bits, data = CONSTANT_BITS[tensor.dtype], np.frombuffer(tensor.data, np.uint8)
         if bits < 8:
             return np.asarray(unpack_elements(data, bits)).astype(np.int8)

@@ -38,7 +38,7 @@ from vdla.hardware.program.tensor import CONSTANT_BITS, UOP
 
 DIRECTIVES = (".program", ".config", ".tensor", ".data", ".uop", ".source", ".word")
 NO_INSTRUCTION = "assemble: text must have an instruction, got none"
-TENSOR_KEYS = ("role", "dtype", "shape", "layout", "nbytes")
+TENSOR_KEYS = ("role", "dtype", "shape", "layout", "nbytes", "whole")
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,12 +296,12 @@ def _shape(word: Word | None) -> tuple[int, ...]:
 
 
 def _tensor(name: str, word: Word, keys: dict[str, Word], data: bytes | None) -> ProgramTensor:
-    strings = {key: unquote(keys[key], keys[key].value or "") for key in ("role", "dtype", "layout") if key in keys}
+    texts = ("role", "dtype", "layout", "whole")
+    strings = {key: unquote(keys[key], keys[key].value or "") for key in texts if key in keys}
     shape = _shape(keys.get("shape"))
-    role, dtype, layout = strings["role"], strings["dtype"], strings.get("layout", "")
-    nbytes = _nbytes(keys, dtype, shape, data)
+    nbytes = _nbytes(keys, strings["dtype"], shape, data)
     try:
-        return ProgramTensor(name=name, role=role, shape=shape, dtype=dtype, layout=layout, nbytes=nbytes, data=data)
+        return ProgramTensor(name=name, shape=shape, nbytes=nbytes, data=data, **{"layout": "", **strings})
     except ProgramError as error:
         raise word.error(str(error)) from None
 

@@ -73,7 +73,7 @@ def tensor_lines(config: Config, tensor: ProgramTensor) -> Iterator[str]:
     shape = "x".join(map(str, tensor.shape)) or "scalar"
     yield (
         f".tensor {tensor.name} role={tensor.role} dtype={quote(tensor.dtype)} shape={shape} "
-        f"layout={quote(tensor.layout)} nbytes={tensor.nbytes}"
+        f"layout={quote(tensor.layout)} nbytes={tensor.nbytes}" + (f" whole={tensor.whole}" if tensor.whole else "")
     )
     if tensor.data is not None:
         yield from _uop_lines(config, tensor.data) if tensor.name == UOPS else _data_lines(tensor.name, tensor.data)

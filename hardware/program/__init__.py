@@ -10,13 +10,28 @@ from vdla.hardware.program.arrays import (
     to_bytes,
 )
 from vdla.hardware.program.blocked_layout import pack_blocked, unpack_blocked
-from vdla.hardware.program.placement import BEATS, STREAM, place, placed_sizes, require_apart
+from vdla.hardware.program.placement import (
+    BEATS,
+    STREAM,
+    allocated_sizes,
+    place,
+    placed_sizes,
+    require_apart,
+    with_parts,
+)
 from vdla.hardware.program.program import (
     UOPS,
     Program,
     load,
 )
-from vdla.hardware.program.tensor import ROLES, ROLES_WITH_DATA, NeedsExtensionError, ProgramError, ProgramTensor
+from vdla.hardware.program.tensor import (
+    ROLES,
+    ROLES_WITH_DATA,
+    WRITABLE_ROLES,
+    NeedsExtensionError,
+    ProgramError,
+    ProgramTensor,
+)
 
 __all__ = [
     "BEATS",
@@ -24,10 +39,12 @@ __all__ = [
     "ROLES_WITH_DATA",
     "STREAM",
     "UOPS",
+    "WRITABLE_ROLES",
     "NeedsExtensionError",
     "Program",
     "ProgramError",
     "ProgramTensor",
+    "allocated_sizes",
     "array_dtype",
     "from_bytes",
     "initial_contents",
@@ -40,4 +57,5 @@ __all__ = [
     "require_apart",
     "to_bytes",
     "unpack_blocked",
+    "with_parts",
 ]

@@ -110,9 +110,23 @@ class Program:
             seen.add(tensor.name)
             if tensor.dtype == UOP:
                 tensor.check_size(8 * self.config.uop_entry_bytes)
+            if tensor.role == "part":
+                self._check_part(where, tensor)
         for line in self.source_lines:
             if "\n" in line or "\r" in line:
                 raise ProgramError(f"{where}: a source line must be one line of text, got {line!r}")
+
+    def _check_part(self, where: str, part: ProgramTensor) -> None:
+        """ProgramError unless a part can lie in its whole."""
+        whole = next((tensor for tensor in self.tensors if tensor.name == part.whole), None)
+        if whole is None or whole.role != "resident":
+            got = f"{part.whole}, {'no tensor' if whole is None else whole.role}"
+            raise ProgramError(f"{where}: whole of {part.name} must be a resident tensor, got {got}")
+        if part.dtype != whole.dtype:
+            raise ProgramError(f"{where}: {part.name} must have the {whole.dtype} of {whole.name}, got {part.dtype}")
+        if part.nbytes > whole.nbytes:
+            rule = f"{part.name} must have at most the {whole.nbytes} bytes of {whole.name}"
+            raise ProgramError(f"{where}: {rule}, got {part.nbytes}")
 
     def __len__(self) -> int:
         return len(self.words)
@@ -137,6 +151,11 @@ class Program:
         table.flags.writeable = False
         return table
 
+    def whole_of(self, tensor: int) -> int:
+        """The index of the tensor that the one at an index is a part of; its own, if of none."""
+        name = self.tensors[tensor].whole
+        return tensor if not name else next(k for k, other in enumerate(self.tensors) if other.name == name)
+
     @property
     def hash(self) -> str:
         """The first sixteen digits of `digest`."""
@@ -151,6 +170,7 @@ class Program:
         digest.update(self.tensor_of.astype("<i4").tobytes())
         for tensor in self.tensors:
             described = [tensor.name, tensor.role, list(tensor.shape), tensor.dtype, tensor.layout, tensor.nbytes]
+            described += [tensor.whole] if tensor.whole else []
             digest.update(json.dumps(described).encode())
             digest.update(hashlib.sha256(tensor.data or b"").digest())
         return digest.hexdigest()
@@ -169,16 +189,17 @@ class Program:
         digest = hashlib.sha256(self.config.fingerprint.encode())
         digest.update(with_fields(self.config, self.words, dict.fromkeys(_NUMBERS, zeros)).tobytes())
         digest.update(self.tensor_of.astype("<i4").tobytes())
-        for tensor in self.tensors:
-            digest.update(json.dumps([tensor.role, tensor.nbytes, tensor.dtype]).encode())
+        for index, tensor in enumerate(self.tensors):
+            whole = [self.whole_of(index)] if tensor.whole else []
+            digest.update(json.dumps([tensor.role, tensor.nbytes, tensor.dtype, *whole]).encode())
             digest.update(hashlib.sha256(tensor.data or b"").digest())
         return digest.hexdigest()
 
     def link(self, addresses: Mapping[str, int]) -> Words:
         """The words with absolute `dram` fields, for tensors at these byte addresses.
 
-        ProgramError where tensors, or a tensor and the stream, overlap, or where a tensor has no
-        address or one that the machine cannot reach.
+        ProgramError where tensors, or a tensor and the stream, overlap, where a part leaves its
+        whole, or where a tensor has no address or one that the machine cannot reach.
         """
         return with_fields(self.config, self.words, {"dram": self._absolute(addresses)})
 
@@ -266,6 +287,7 @@ def _file_names(raw: object) -> dict[str, str]:
 
 def _described(tensor: ProgramTensor) -> dict[str, Any]:
     fields = {name: getattr(tensor, name) for name in _STORED}
+    fields |= {"whole": tensor.whole} if tensor.whole else {}
     return {**fields, "shape": list(tensor.shape), "has_data": tensor.data is not None}
 
 
@@ -294,7 +316,7 @@ def _tensors(described: list[dict[str, Any]], payload: Payload) -> Iterator[Prog
     for entry in described:
         fields = {name: entry[name] for name in _STORED}
         data = bytes(payload.take(f"tensor {fields['name']}", fields["nbytes"])) if entry["has_data"] else None
-        yield ProgramTensor(**fields, shape=tuple(entry["shape"]), data=data)
+        yield ProgramTensor(**fields, shape=tuple(entry["shape"]), data=data, whole=entry.get("whole", ""))
 
 
 def load(path: str | PathLike[str]) -> Program:

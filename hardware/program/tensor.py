@@ -27,8 +27,13 @@ class NeedsExtensionError(ProgramError):
         super().__init__(f"{where}: {text}")
 
 
-ROLES = ("input", "weight", "constant", "output", "scratch")
-ROLES_WITH_DATA = ("weight", "constant")
+ROLES = ("input", "weight", "constant", "output", "scratch", "resident", "part")
+"""A resident tensor keeps its bytes from run to run; a part is a window of one, at an offset that
+is chosen for each run.
+"""
+ROLES_WITH_DATA = ("weight", "constant", "resident")
+WRITABLE_ROLES = ("output", "scratch", "resident", "part")
+"""The roles of tensors that STORE may write."""
 MAX_BYTES = 1 << 37
 
 ELEMENT_BITS = {"int2": 2, "int4": 4, "int8": 8, "int32": 32, "int64": 64}
@@ -45,7 +50,11 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/\-]*")
 
 @dataclass(frozen=True, slots=True)
 class ProgramTensor:
-    """An array in DRAM; shape and layout are those of its packed elements."""
+    """An array in DRAM; shape and layout are those of its packed elements.
+
+    `data` of a resident tensor is what it begins with, zeros without. `whole` names the resident
+    tensor that a part lies in; the bytes of a part include those that its STOREs stride over.
+    """
 
     name: str
     role: str
@@ -54,6 +63,7 @@ class ProgramTensor:
     layout: str
     nbytes: int
     data: bytes | None = None
+    whole: str = ""
 
     def __post_init__(self) -> None:
         fields_to_python(self)
@@ -73,6 +83,9 @@ class ProgramTensor:
         if self.dtype in CONSTANT_BITS:  # `Program` checks micro-ops, whose size is the configuration's
             self.check_size(CONSTANT_BITS[self.dtype])
         self._check_data(where)
+        if not isinstance(self.whole, str) or bool(self.whole) != (self.role == "part"):
+            rule = "name a resident tensor" if self.role == "part" else f"be empty for role {self.role}"
+            raise ProgramError(f"{where}: whole must {rule}, got {self.whole!r}")
 
     def _check_dtype(self, where: str) -> None:
         bits = CONSTANT_BITS if self.role == "constant" else ELEMENT_BITS

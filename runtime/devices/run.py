@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.program import STREAM, Program, initial_contents, output_arrays
+from vdla.hardware.program import STREAM, Program, allocated_sizes, initial_contents, output_arrays, with_parts
 from vdla.runtime.devices import Device, open_device
 from vdla.simulator.stats import Result
 from vdla.simulator.support.errors import require_program
+
+if TYPE_CHECKING:
+    from vdla.runtime.devices.residents import Residents
 
 Array = NDArray[Any]
 
@@ -27,14 +30,20 @@ def run(
     inputs: Mapping[str, Array] = MappingProxyType({}),
     device: str | Device = "sim",
     config: Config | None = None,
+    residents: Residents | None = None,
+    offsets: Mapping[str, int] = MappingProxyType({}),
 ) -> Result:
     """The result of one run: outputs, statistics and trace.
 
     `inputs` has the packed array of every input tensor. A device given by name is opened for this
     run as the machine `config`, by default the one that the program was compiled for.
 
+    Resident tensors are those of `residents`, on the same device, whose bytes stay from run to run;
+    without, they begin anew. `offsets` has the place of each part of one, in bytes from the begin
+    of the whole, 0 where it has none.
+
     Raises:
-        ProgramError: arrays that do not fit the program's inputs.
+        ProgramError: arrays that do not fit the program's inputs, an offset that leaves a whole.
         VerifyError: an unsafe program.
         DeviceError: a request that the device refuses, or a failure of the device.
     """
@@ -42,11 +51,12 @@ def run(
     with ExitStack() as stack:
         if not isinstance(device, Device):
             device = stack.enter_context(open_device(device, config or program.config))
-        return _run(program, inputs, device, stack)
+        held = {} if residents is None else residents.addresses(program, device)
+        addresses = upload(program, inputs, device, stack, held=held, offsets=offsets)
+        return _run(program, addresses, device)
 
 
-def _run(program: Program, inputs: Mapping[str, Array], device: Device, stack: ExitStack) -> Result:
-    addresses = upload(program, inputs, device, stack)
+def _run(program: Program, addresses: Mapping[str, int], device: Device) -> Result:
     statistics = device.run(program, addresses)
     outputs = output_arrays(program, lambda tensor: device.read(addresses[tensor.name], tensor.nbytes))
     return Result(program, outputs, statistics)
@@ -58,18 +68,25 @@ def upload(
     device: Device,
     stack: ExitStack,
     allocate: Callable[[str, int], int] | None = None,
+    held: Mapping[str, int] = MappingProxyType({}),
+    offsets: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, int]:
-    """Allocate and fill every tensor and the stream; their addresses, in this order.
+    """Allocate and fill every tensor and the stream; their addresses, in this order, then those of
+    parts, at `offsets`.
 
     They are freed when the stack closes. `allocate` gives the address of a name and its bytes, by
-    default the device chooses.
+    default the device chooses. Tensors that are `held` are left as they are, at their addresses.
     """
-    contents = initial_contents(program, inputs)
-    sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: max(1, program.words.nbytes)}
+    contents = {name: data for name, data in initial_contents(program, inputs).items() if name not in held}
     addresses = {}
-    for name, nbytes in sizes.items():
-        addresses[name] = device.allocate(nbytes) if allocate is None else allocate(name, nbytes)
+    for name, nbytes in allocated_sizes(program).items():
+        if name in held:
+            addresses[name] = held[name]
+            continue
+        size = max(1, nbytes)
+        addresses[name] = device.allocate(size) if allocate is None else allocate(name, size)
         stack.callback(device.free, addresses[name])
+    addresses = with_parts(program, addresses, offsets)
     contents[STREAM] = program.link(addresses).reshape(-1)
     for name, data in contents.items():
         device.write(addresses[name], data)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Buffer, Opcode, Where, columns
-from vdla.hardware.program import STREAM, Program, from_bytes
+from vdla.hardware.program import STREAM, Program, allocated_sizes, from_bytes, with_parts
 from vdla.runtime.devices import ALIGNMENT, Device, DeviceError, MemoryDevice
 from vdla.runtime.devices.memory_device import Contents
 from vdla.runtime.devices.run import upload
@@ -173,8 +173,7 @@ def _buffer_text(difference: BufferDifference, names: Sequence[str]) -> str:
 
 def memory_bytes(program: Program) -> int:
     """The DRAM that a program needs on a device, the stream included."""
-    sizes = [tensor.nbytes for tensor in program.tensors] + [program.words.nbytes]
-    return sum(-(-max(1, size) // ALIGNMENT) * ALIGNMENT for size in sizes)
+    return sum(-(-max(1, size) // ALIGNMENT) * ALIGNMENT for size in allocated_sizes(program).values())
 
 
 def compare(
@@ -268,10 +267,10 @@ def _tensors(program: Program, device: Device, addresses: Mapping[str, int]) -> 
 def tensor_places(program: Program) -> dict[str, int]:
     """Where in its memory a device without allocations has what `upload` allocates."""
     offsets, end = {}, 0
-    for name, nbytes in [(t.name, t.nbytes) for t in program.tensors] + [(STREAM, program.words.nbytes)]:
+    for name, nbytes in allocated_sizes(program).items():
         offsets[name] = end
         end += -(-max(1, nbytes) // ALIGNMENT) * ALIGNMENT
-    return offsets
+    return with_parts(program, offsets, {})
 
 
 # --- memory ---------------------------------------------------------------------------------------

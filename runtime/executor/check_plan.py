@@ -30,6 +30,7 @@ from vdla.runtime.executor.plan import (
     ProgramStep,
     Step,
     numpy_dtype,
+    shape_text,
     size_bytes,
 )
 
@@ -43,7 +44,7 @@ def check_bindings(where: str, step: Step, values: Mapping[str, PlannedValue]) -
         case KernelStep() | GridStep():
             bound = set(step.arguments)
         case ProgramStep():
-            bound = set(step.tensors.values())
+            bound = {*step.tensors.values(), *step.offsets.values()}
         case _:
             return
     for name in sorted(bound & values.keys()):
@@ -54,6 +55,10 @@ def check_bindings(where: str, step: Step, values: Mapping[str, PlannedValue]) -
             raise ArtifactError(f"{where}: {name} must be an input or output of the step, got {named}")
 
 
+_ON_DEVICE = ("scratch", "resident", "part")
+"""The roles of tensors that have no value in a plan."""
+_OFFSETS = ("int32", "int64")
+"""The types of values that say where parts lie."""
 _MAX_ARENA_BYTES = 1 << 40
 
 
@@ -236,7 +241,7 @@ def _check_kernel(
 
 
 def _check_program(where: str, step: ProgramStep, known: Mapping[str, PlannedValue], program: Program) -> None:
-    needed = {t.name: t for t in program.tensors if t.data is None and t.role != "scratch"}
+    needed = {t.name: t for t in program.tensors if t.data is None and t.role not in _ON_DEVICE}
     if step.tensors.keys() != needed.keys():
         rule = f"tensors must be {', '.join(needed)}, as of {program.name}"
         raise ArtifactError(f"{where}: {rule}, got {', '.join(step.tensors) or 'none'}")
@@ -246,6 +251,20 @@ def _check_program(where: str, step: ProgramStep, known: Mapping[str, PlannedVal
         if not same or value.shape is None or prod(value.shape) != prod(tensor.shape):
             got = f"{value.dtype}{list(value.shape or ())}"
             raise ArtifactError(f"{where}: {step.tensors[name]} must be {tensor.dtype}{list(tensor.shape)}, got {got}")
+
+    _check_offsets(where, step, known, program)
+
+
+def _check_offsets(where: str, step: ProgramStep, known: Mapping[str, PlannedValue], program: Program) -> None:
+    parts = [tensor.name for tensor in program.tensors if tensor.role == "part"]
+    if step.offsets.keys() != set(parts):
+        rule = f"offsets must be of {', '.join(parts) or 'no tensor'}, as of {program.name}"
+        raise ArtifactError(f"{where}: {rule}, got {', '.join(step.offsets) or 'none'}")
+    for name in step.offsets.values():
+        value = _find(where, name, known)
+        if value.dtype not in _OFFSETS or value.shape is None or prod(value.shape) != 1:
+            got = f"{value.dtype}{shape_text(value.shape)}"
+            raise ArtifactError(f"{where}: {name} must be one {' or '.join(_OFFSETS)}, got {got}")
 
 
 def _check_lines(where: str, step: ProgramStep, program: Program) -> None:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from vdla.hardware.program import Program
 from vdla.runtime.devices import Device
+from vdla.runtime.devices.residents import Residents
 from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.errors import ExecutorError
 from vdla.runtime.executor.grid_executor import GridExecutor
@@ -101,7 +102,8 @@ class Executor:
     ) -> None:
         self.artifact, self.plan, self.device = artifact, artifact.plan, device
         self._lock, self._stack = Lock(), ExitStack()
-        self._residents: dict[str, ResidentProgram] = {}
+        self._programs: dict[str, ResidentProgram] = {}
+        self._residents = self._resident_tensors()
         self._activations = self._device_memory()
         self._grid = grid
         self._binders = Binders(bind_kernel, self._program, numpy_functions, grid, poison)
@@ -118,21 +120,40 @@ class Executor:
         self._stack.callback(self.device.free, address)
         return address
 
+    def _resident_tensors(self) -> Residents | None:
+        """The tensors that programs keep on the device, where they keep some."""
+        if self.device is None or not any(t.role == "resident" for p in self.artifact.programs for t in p.tensors):
+            return None
+        residents = Residents(self.device, self.artifact.programs)
+        self._stack.callback(residents.close)
+        return residents
+
+    @property
+    def residents(self) -> Residents:
+        """The tensors that stay on the device from run to run; ExecutorError if it has none."""
+        if self._residents is None:
+            raise ExecutorError(
+                f"model {self.plan.name}: programs must have resident tensors on a device, got none to read"
+            )
+        return self._residents
+
     def _program(self, step: ProgramStep, values: Mapping[str, Array]) -> Callable[[], RunStats]:
         if self.device is None:
             raise ExecutorError(f"model {self.plan.name}: device must be given for the step {step.name}, got none")
         program = self.artifact.programs[step.program]
         fixed = {tensor: values[value] for tensor, value in step.tensors.items() if value in self.artifact.constants}
-        resident = ResidentProgram(program, self.device, fixed, self._activations)
+        resident = ResidentProgram(program, self.device, fixed, self._activations, self._residents)
         self._stack.callback(resident.close)
-        self._residents[step.name] = resident
+        self._programs[step.name] = resident
         inputs = {tensor: values[value] for tensor, value in step.tensors.items() if value in step.inputs}
         outputs = {tensor: values[value] for tensor, value in step.tensors.items() if value in step.outputs}
+
+        offsets = tuple(step.offsets.items())
 
         def run() -> RunStats:
             if self._observe_program is not None:
                 self._observe_program(step, program, {**fixed, **inputs})
-            return resident.run(inputs, outputs)
+            return resident.run(inputs, outputs, {part: int(values[name].item()) for part, name in offsets})
 
         return run
 
@@ -272,7 +293,7 @@ class Executor:
 
     def damage(self, step: ProgramStep) -> ResidentDamage | None:
         """What changed in the device's memory of constants that the program of a step reads."""
-        return self._residents[step.name].damage()
+        return self._programs[step.name].damage()
 
     def close(self) -> None:
         """Free the memory of programs on the device."""

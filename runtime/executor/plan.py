@@ -136,7 +136,9 @@ class KernelStep:
 class ProgramStep:
     """A program of the accelerator: `tensors` maps its tensors to values.
 
-    `lines` has the number of its source lines that belong to each operator of the placement.
+    `offsets` maps parts of its resident tensors to values of one integer, the bytes at which they
+    lie in their wholes; resident tensors stay on the device and are no values. `lines` has the
+    number of its source lines that belong to each operator of the placement.
     """
 
     name: str
@@ -146,6 +148,7 @@ class ProgramStep:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     placement: Placement
+    offsets: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 """A program that stays on a device: its constants are written once.
 
 Its activations (inputs, outputs, scratch) hold nothing from run to run, so that all programs of a
-network share one block of memory for them.
+network share one block of memory for them. They share resident tensors by their names.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from vdla.hardware.program import STREAM, Program, from_bytes, to_bytes
+from vdla.hardware.program import STREAM, Program, allocated_sizes, from_bytes, to_bytes, with_parts
 from vdla.runtime.devices import ALIGNMENT, Device
+from vdla.runtime.devices.residents import Residents
 from vdla.simulator.stats import RunStats
 
 Array = npt.NDArray[Any]
@@ -56,32 +58,54 @@ class ResidentProgram:
     """A program with memory on a device; `constants` are arrays by the names of its tensors.
 
     `activations` is the address of `activation_bytes` bytes, which hold inputs, outputs and scratch
-    during a run. Arrays have the elements of their tensor, in its order; their shape may differ.
+    during a run; `residents` has the resident tensors. Arrays have the elements of their tensor, in
+    its order; their shape may differ.
     """
 
-    def __init__(self, program: Program, device: Device, constants: Mapping[str, Array], activations: int) -> None:
+    def __init__(
+        self,
+        program: Program,
+        device: Device,
+        constants: Mapping[str, Array],
+        activations: int,
+        residents: Residents | None = None,
+    ) -> None:
         self.program, self.device, self._constants = program, device, dict(constants)
         self._stack = ExitStack()
         places = {name: offset for name, offset in _places(program)[0].items() if name not in constants}
         self._addresses = {name: activations + offset for name, offset in places.items()}
-        sizes = {tensor.name: tensor.nbytes for tensor in program.tensors if tensor.name not in places}
-        sizes[STREAM] = max(1, program.words.nbytes)
+        held = {} if residents is None else residents.addresses(program, device)
+        sizes = {name: nbytes for name, nbytes in allocated_sizes(program).items() if name not in {**places, **held}}
         try:
             for name, nbytes in sizes.items():
-                self._addresses[name] = device.allocate(nbytes)
+                self._addresses[name] = device.allocate(max(1, nbytes))
                 self._stack.callback(device.free, self._addresses[name])
             for tensor in program.tensors:
-                if tensor.data is not None:
+                if tensor.data is not None and tensor.name not in held:
                     device.write(self._addresses[tensor.name], np.frombuffer(tensor.data, np.uint8))
             for name, array in constants.items():
                 self._write(name, array)
+            self._addresses |= held
+            self._move_parts({})
             device.write(self._addresses[STREAM], program.link(self._addresses).reshape(-1))
         except BaseException:
             self.close()
             raise
 
-    def run(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> RunStats:
-        """Run on `inputs` and fill `outputs`, arrays by the names of the program's tensors."""
+    def run(
+        self,
+        inputs: Mapping[str, Array],
+        outputs: Mapping[str, Array],
+        offsets: Mapping[str, int] = MappingProxyType({}),
+    ) -> RunStats:
+        """Run on `inputs` and fill `outputs`, arrays by the names of the program's tensors;
+        `offsets` has the bytes at which parts lie in their wholes, all 0 without.
+
+        ProgramError for an offset that leaves a whole.
+        """
+        if self._offsets != offsets:
+            self._move_parts(offsets)
+            self.device.write(self._addresses[STREAM], self.program.link(self._addresses).reshape(-1))
         for name, array in inputs.items():
             self._write(name, array)
         statistics = self.device.run(self.program, self._addresses)
@@ -90,6 +114,10 @@ class ResidentProgram:
             value = from_bytes(tensor, self.device.read(self._addresses[name], tensor.nbytes))
             array[...] = value.reshape(array.shape)
         return statistics
+
+    def _move_parts(self, offsets: Mapping[str, int]) -> None:
+        self._addresses = with_parts(self.program, self._addresses, offsets)
+        self._offsets = dict(offsets)
 
     def _write(self, name: str, array: Array) -> None:
         tensor = self.program.tensor(name)
@@ -100,7 +128,7 @@ class ResidentProgram:
         contents = {
             tensor.name: np.frombuffer(tensor.data, np.uint8)
             for tensor in self.program.tensors
-            if tensor.data is not None
+            if tensor.data is not None and tensor.role != "resident"
         }
         for name, array in self._constants.items():
             tensor = self.program.tensor(name)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from vdla.compiler.tune import Built, Point, TuningTask
-from vdla.hardware.program import STREAM, Program, initial_contents, input_tensors
+from vdla.hardware.program import STREAM, Program, allocated_sizes, initial_contents, input_tensors, with_parts
 from vdla.runtime.tune.trial import CYCLES, TuningError
 from vdla.support.errors import Error
 
@@ -147,12 +147,12 @@ def _cycles(program: Program, device: Device) -> int:
     types = {"int32": np.int32, "int64": np.int64}
     inputs = {t.name: np.zeros(t.shape, types.get(t.dtype, np.int8)) for t in input_tensors(program)}
     contents = initial_contents(program, inputs)
-    addresses = {tensor.name: device.allocate(tensor.nbytes) for tensor in program.tensors}
-    addresses[STREAM] = device.allocate(program.words.nbytes)
+    held = {name: device.allocate(nbytes) for name, nbytes in allocated_sizes(program).items()}
+    addresses = with_parts(program, held, {})
     contents[STREAM] = program.link(addresses).reshape(-1)
     for name, data in contents.items():
         device.write(addresses[name], data)
     cycles = device.run(program, addresses).total_cycles
-    for address in addresses.values():
+    for address in held.values():
         device.free(address)
     return cycles

@@ -29,12 +29,10 @@ from vdla.hardware.isa import (
     Where,
     check_uops,
 )
-from vdla.hardware.program import Program
+from vdla.hardware.program import WRITABLE_ROLES, Program
 from vdla.simulator.verify.naming import executing_unit, instruction_name, schedule_lines
 from vdla.simulator.verify.verdict import Finding, Kind, Range
 from vdla.support.arrays import Bools, Ints
-
-WRITABLE = ("output", "scratch")
 
 _OPCODE, _UNIT, _BUFFER = COL["opcode"], COL["unit"], COL["buffer"]
 _BEGIN, _END = COL["uop_begin"], COL["uop_end"]
@@ -91,8 +89,18 @@ class AccessWalk:
     def _in_dram(self, index: int, row: Row) -> list[tuple[int, BufferAccess]]:
         if not _moves_data(row):
             return []
-        writes = row[_OPCODE] == Opcode.STORE
-        return [(int(self.program.tensor_of[index]), BufferAccess("dram", None, writes, self.footprints.beats(row)))]
+        tensor, beats = self.beats(int(self.program.tensor_of[index]), row)
+        return [(tensor, BufferAccess("dram", None, row[_OPCODE] == Opcode.STORE, beats))]
+
+    def beats(self, tensor: int, row: Row) -> tuple[int, Where]:
+        """The tensor and the beats of it that an instruction may access.
+
+        A part may lie anywhere in its whole, so that what accesses it may access all beats of that.
+        """
+        whole = self.program.whole_of(tensor)
+        if whole == tensor:
+            return tensor, self.footprints.beats(row)
+        return whole, slice(0, self.program.tensors[whole].nbytes // self.config.axi_bytes)
 
     # --- private state
 
@@ -151,10 +159,9 @@ class AccessWalk:
             yield self._bounds(index, "dram must be relative to a tensor, got none")
             return
         tensor = self.program.tensors[number]
-        if row[_OPCODE] == Opcode.STORE and tensor.role not in WRITABLE:
-            yield self._bounds(
-                index, f"tensor must have role {' or '.join(WRITABLE)} to be written, got {tensor.role} {tensor.name}"
-            )
+        if row[_OPCODE] == Opcode.STORE and tensor.role not in WRITABLE_ROLES:
+            roles = f"{', '.join(WRITABLE_ROLES[:-1])} or {WRITABLE_ROLES[-1]}"
+            yield self._bounds(index, f"tensor must have role {roles} to be written, got {tensor.role} {tensor.name}")
         excess = self.footprints.dram_excess(row, tensor.nbytes // self.config.axi_bytes, tensor.name)
         if excess is not None:
             yield self._bounds(index, str(excess))

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, Opcode, Partition, Places, PlugInState, Unit, Where, partition
-from vdla.hardware.program import Program
-from vdla.simulator.verify.accesses import WRITABLE, AccessWalk
+from vdla.hardware.program import WRITABLE_ROLES, Program
+from vdla.simulator.verify.accesses import AccessWalk
 from vdla.simulator.verify.races import incomplete
 from vdla.simulator.verify.tokens import NEVER, TokenRun
 from vdla.simulator.verify.verdict import Finding
@@ -68,6 +68,7 @@ class _Accesses:
     instructions: list[Ints] = field(default_factory=list)
     distances: list[Ints] = field(default_factory=list)
     writes: list[bool] = field(default_factory=list)
+    begins_written: bool = False
 
     def add(self, instruction: Ints, shape: Where, distance: Ints, writes: bool) -> None:
         """Instruction `i` accesses `shape`, shifted by its distance."""
@@ -137,10 +138,12 @@ def _add_class(program: Program, walk: AccessWalk, spaces: dict[Space, _Accesses
                 distance = bases[held.field][chosen] - one[COL[held.field]]
             _of(spaces, (_NONE, held.state)).add(rows[chosen], held.where, distance, held.writes)
     tensor = int(program.tensor_of[rows[0]])
-    if tensor >= 0 and program.tensors[tensor].role in WRITABLE:
-        beats = walk.footprints.beats(row)
-        writes = row[COL["opcode"]] == Opcode.STORE
-        _of(spaces, (tensor, None)).add(rows, beats, bases["dram"] - row[COL["dram"]], writes)
+    if tensor >= 0 and program.tensors[tensor].role in WRITABLE_ROLES:
+        whole, beats = walk.beats(tensor, row)
+        space = _of(spaces, (whole, None))
+        space.begins_written = program.tensors[whole].role == "resident"
+        distance = bases["dram"] - row[COL["dram"]] if whole == tensor else np.zeros(len(rows), np.int64)
+        space.add(rows, beats, distance, row[COL["opcode"]] == Opcode.STORE)
     return True
 
 
@@ -172,12 +175,15 @@ class _Order:
             stop = max(start + 1, int(np.searchsorted(ends, done + _MOST_PAIRS, side="right")))
             chunk = slice(start, stop)
             access, part, first = parts.histories(place[chunk])
-            if not self._holds(instruction[chunk][access], part, first, writes[chunk][access], last):
+            held = instruction[chunk][access], part, first, writes[chunk][access]
+            if not self._holds(*held, last, begins_written=space.begins_written):
                 return False
             start, done = stop, int(ends[stop - 1])
         return True
 
-    def _holds(self, instruction: Ints, part: Ints, first: Ints, writes: Bools, last: Ints) -> bool:
+    def _holds(
+        self, instruction: Ints, part: Ints, first: Ints, writes: Bools, last: Ints, *, begins_written: bool
+    ) -> bool:
         """The check of accesses sorted by part, those of a part in order of time.
 
         `first` is the first access of each one's part. `last[wrote, unit, part]` is the last
@@ -199,7 +205,7 @@ class _Order:
                 if wrote:
                     written |= source != NEVER
                 before[part[chosen]] = instruction[chosen]  # the last of a part is assigned last
-        return bool((written | writes).all())
+        return begins_written or bool((written | writes).all())
 
 
 # --- alike instructions ---------------------------------------------------------------------------

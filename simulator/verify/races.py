@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, BufferAccess, Unit, Where, index_set
-from vdla.hardware.program import Program
-from vdla.simulator.verify.accesses import WRITABLE, ProgramAccesses
+from vdla.hardware.program import WRITABLE_ROLES, Program
+from vdla.simulator.verify.accesses import ProgramAccesses
 from vdla.simulator.verify.naming import executing_unit, instruction_name, schedule_lines
 from vdla.simulator.verify.tokens import NEVER, TokenRun
 from vdla.simulator.verify.verdict import Finding, Kind, Range
@@ -154,13 +154,14 @@ def _histories(program: Program, touched: ProgramAccesses) -> dict[tuple[int, Bu
         readers = {Buffer.OUT: (Unit.STORE,), Buffer.ACC: ()}.get(buffer, (Unit.COMPUTE,))
         histories[-1, buffer] = _History(buffer.name.lower(), depths[buffer], readers, writers)
     for number, places in _in_dram(program, touched).items():
-        histories[number, None] = _dram_history(program.tensors[number].name, places)
+        history = histories[number, None] = _dram_history(program.tensors[number].name, places)
+        history.written[:] = program.tensors[number].role == "resident"  # as earlier runs left it
     return histories
 
 
 def _in_dram(program: Program, touched: ProgramAccesses) -> dict[int, list[Where]]:
     """The accessed beats of each writable tensor."""
-    writable = {number for number, tensor in enumerate(program.tensors) if tensor.role in WRITABLE}
+    writable = {number for number, tensor in enumerate(program.tensors) if tensor.role in WRITABLE_ROLES}
     places: dict[int, list[Where]] = {}
     for accesses in touched.accesses:
         for number, access in accesses:

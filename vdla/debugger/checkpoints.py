@@ -16,10 +16,9 @@ from dataclasses import dataclass
 from vdla.debugger.undo_log import UndoLog
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import PlugInState, columns
-from vdla.hardware.program import Program, place
+from vdla.hardware.program import WRITABLE_ROLES, Program, place
 from vdla.simulator.function import Buffers, Engine, overwritten
 from vdla.simulator.simulate import dram_image
-from vdla.simulator.verify.accesses import WRITABLE
 from vdla.support.arrays import Array, Bytes, Ints
 
 MOST_BYTES = 256 << 20
@@ -52,7 +51,9 @@ class Checkpoints:
         self._order = order
         self._engine = Engine(program.config, columns(program.config, linked), dram)
         self._windows = tuple(
-            dram[addresses[tensor.name] :][: tensor.nbytes] for tensor in program.tensors if tensor.role in WRITABLE
+            dram[addresses[tensor.name] :][: tensor.nbytes]
+            for tensor in program.tensors
+            if tensor.role in WRITABLE_ROLES
         )
         self._done = 0
         first = self._copied()

@@ -29,7 +29,9 @@ _DEEP = 4096
 MOST_ITEMS = 1 << 26
 """The default limit of entries moved and iterations run per interleaving; beyond it, UNDECIDED."""
 
-_WRITABLE = ("output", "scratch")
+_WRITABLE = ("output", "scratch", "resident", "part")
+_PLACEMENTS = 4
+"""Of parts in their wholes, for a program that has some: at the begin, at the end, at random."""
 
 
 class Harm(str, Enum):
@@ -95,13 +97,32 @@ def interleavings(count: int, rng: Generator) -> Iterator[Interleaving]:
 
 
 def attack(program: Program, seed: int = 0, count: int = 6, most_items: int = MOST_ITEMS) -> Attack:
-    """Run `program`, whose words must be valid, under the fixed and `count` random interleavings.
+    """Run `program`, whose words must be valid, under the fixed and `count` random interleavings,
+    with the parts of tensors in several places.
 
     An item is an entry moved or an iteration run; an interleaving of more than `most_items` ends
     the attack as UNDECIDED.
     """
     rng = default_rng(seed)
-    victim = _Victim(program, most_items)
+    attacks = (_attack(_Victim(program, most_items, at), rng, count) for at in _placements(program, rng))
+    interleavings_done = 0
+    for result in attacks:
+        interleavings_done += result.interleavings
+        if result.harm is not Harm.NONE:
+            break
+    return Attack(result.harm, result.detail, interleavings_done)
+
+
+def _placements(program: Program, rng: Generator) -> Iterator[dict[str, int]]:
+    """The beats at which parts begin in their wholes, by name."""
+    sizes = {tensor.name: tensor.nbytes // program.config.axi_bytes for tensor in program.tensors}
+    spare = {tensor.name: sizes[tensor.whole] - sizes[tensor.name] for tensor in program.tensors if tensor.whole}
+    yield dict.fromkeys(spare, 0)
+    for number in range(1, _PLACEMENTS if spare else 1):
+        yield spare if number == 1 else {name: int(rng.integers(most + 1)) for name, most in spare.items()}
+
+
+def _attack(victim: _Victim, rng: Generator, count: int) -> Attack:
     first: Digests | None = None
     done = 0
     for done, interleaving in enumerate(interleavings(count, rng), start=1):
@@ -120,7 +141,7 @@ _STATUS = {machine.HANG: Harm.HANG, machine.BOUNDS: Harm.BOUNDS, machine.LONG: H
 class _Victim:
     """A program in the arrays of the compiled machine."""
 
-    def __init__(self, program: Program, most_items: int) -> None:
+    def __init__(self, program: Program, most_items: int, parts: dict[str, int]) -> None:
         self.program = program
         self.most_items = most_items
         config = program.config
@@ -136,11 +157,14 @@ class _Victim:
         )
         self.held = np.array(list(_held(config)), np.int64).reshape(-1, len(machine.HELD))
         beats = [tensor.nbytes // config.axi_bytes for tensor in program.tensors]
-        self.base = np.concatenate([[0], np.cumsum(beats)]).astype(np.int64)
+        separate = [0 if tensor.whole else size for tensor, size in zip(program.tensors, beats, strict=True)]
+        self.base = np.concatenate([[0], np.cumsum(separate)]).astype(np.int64)
+        begins = dict(zip([tensor.name for tensor in program.tensors], self.base[:-1].tolist(), strict=True))
+        bases = [begins[t.whole or t.name] + parts.get(t.name, 0) for t in program.tensors]
         self.table, firsts = _micro_op_tables(config, program.tensors)
         rows = [
             (b, n, int(t.role in _WRITABLE), f)
-            for b, n, t, f in zip(self.base[:-1], beats, program.tensors, firsts, strict=True)
+            for b, n, t, f in zip(bases, beats, program.tensors, firsts, strict=True)
         ]
         self.tensors = np.array([*rows, (0, -1, 0, -1)], np.int64)
         self.tensor_of = program.tensor_of.astype(np.int64) % len(self.tensors)  # -1 is the last row
@@ -167,7 +191,7 @@ class _Victim:
     def difference(self, a: Digests, b: Digests) -> str:
         """The first differing beat as text."""
         at = int((a != b).argmax())
-        tensor = int(np.searchsorted(self.base, at, side="right")) - 1
+        tensor = int(np.searchsorted(self.base[1:], at, side="right"))  # a part has no bytes of its own
         return f"{self.program.tensors[tensor].name} differs at beat {at - int(self.base[tensor])}"
 
 

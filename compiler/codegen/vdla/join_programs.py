@@ -39,7 +39,7 @@ def join_programs(config: Config, name: str, parts: Sequence[PlacedProgram], out
     """One program that runs the parts in order.
 
     A tensor that a part writes is an output of the whole if `outputs` names it, else scratch;
-    tensors without a name in the whole get one of their own.
+    tensors without a name in the whole get one of their own, but resident tensors keep theirs.
 
     Raises:
         LoweringError: two parts disagree on the bytes of a tensor, or one reads it before it is
@@ -55,8 +55,10 @@ def join_programs(config: Config, name: str, parts: Sequence[PlacedProgram], out
             tensor_of.append(np.full(len(barrier), -1, np.int32))
             source_of.append(np.full(len(barrier), -1, np.int32))
         names = [_name(position, tensor, part.names) for tensor in part.program.tensors]
-        for whole, tensor in zip(names, part.program.tensors, strict=True):
-            _add(name, tensors, replace(tensor, name=whole), outputs)
+        in_whole = dict(zip([tensor.name for tensor in part.program.tensors], names, strict=True))
+        for tensor in part.program.tensors:
+            renamed = replace(tensor, name=in_whole[tensor.name], whole=in_whole.get(tensor.whole, ""))
+            _add(name, tensors, renamed, outputs)
         places = {whole: place for place, whole in enumerate(tensors)}
         words.append(_words(config, part.program, sum(map(len, tables[:position]))))
         tensor_of.append(np.array([*map(places.__getitem__, names), -1], np.int32)[part.program.tensor_of])
@@ -80,7 +82,8 @@ def _name(position: int, tensor: ProgramTensor, names: Mapping[str, str]) -> str
     """The name of a part's tensor in the whole."""
     if tensor.name == UOPS:
         return UOPS
-    return names.get(tensor.name, f"part{position}.{tensor.name}")
+    alone = tensor.name if tensor.role == "resident" else f"part{position}.{tensor.name}"
+    return names.get(tensor.name, alone)
 
 
 def _add(where: str, tensors: dict[str, ProgramTensor], tensor: ProgramTensor, outputs: Sequence[str]) -> None:
@@ -99,7 +102,7 @@ def _require_same(where: str, known: ProgramTensor, tensor: ProgramTensor) -> No
     rule = f"join_programs {where}: tensor {tensor.name}"
     if known.nbytes != tensor.nbytes:
         raise LoweringError(f"{rule} must have {known.nbytes} bytes in every program, got {tensor.nbytes}")
-    if tensor.role not in ("input", "weight"):
+    if tensor.role not in ("input", "weight") and (tensor.role not in ("resident", "part") or tensor != known):
         raise LoweringError(f"{rule} must be written by one program, before others read it, got {known.role}")
 
 

@@ -129,7 +129,8 @@ def test_an_instruction_prints_its_fields_that_are_not_default():
         (".tensor", "line 3, column 1: .tensor must be followed by a name, got nothing"),
         (
             ".tensor z",
-            "line 3, column 9: role of z must be one of input, weight, constant, output, scratch, got nothing",
+            "line 3, column 9: role of z must be one of input, weight, constant, output, scratch, resident, part, "
+            "got nothing",
         ),
         (
             ".tensor z role=input",
@@ -154,7 +155,7 @@ def test_an_instruction_prints_its_fields_that_are_not_default():
         (".tensor x role=input dtype=int8", "line 3, column 9: names of tensors must differ, got x twice"),
         (
             ".tensor z size=4",
-            "line 3, column 11: key of .tensor must be one of role, dtype, shape, layout, nbytes, got size",
+            "line 3, column 11: key of .tensor must be one of role, dtype, shape, layout, nbytes, whole, got size",
         ),
         (
             ".config preset=x",

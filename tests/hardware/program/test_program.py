@@ -321,7 +321,10 @@ def test_inconsistent_programs_are_refused(changes, message):
     ("changes", "message"),
     [
         ({"name": "a+b"}, "tensor: name must be a letter, then letters, digits, _ . : / -, got 'a+b'"),
-        ({"role": "in"}, "tensor x: role must be one of input, weight, constant, output, scratch, got in"),
+        (
+            {"role": "in"},
+            "tensor x: role must be one of input, weight, constant, output, scratch, resident, part, got in",
+        ),
         ({"nbytes": 0}, "tensor x: nbytes must be an integer from 1 to 137438953472, got 0"),
         ({"nbytes": True}, "tensor x: nbytes must be an integer from 1 to 137438953472, got True"),
         ({"shape": (-1,)}, "tensor x: shape must be of integers from 1, got (-1,)"),

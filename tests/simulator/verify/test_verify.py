@@ -162,7 +162,7 @@ def test_only_outputs_and_scratch_are_written(name):
     steps = (*PIPELINE[:5], (replace(RESULT, x_size=1), name))
     roles = {"data": "input", "weight": "weight", "uops": "constant"}
     assert messages(verify(program(*steps))) == [
-        f"{STORE5}tensor must have role output or scratch to be written, got {roles[name]} {name}"
+        f"{STORE5}tensor must have role output, scratch, resident or part to be written, got {roles[name]} {name}"
     ]
     assert attack(program(*steps)).harm == Harm.BOUNDS
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from helpers.resident_programs import APPEND, append, keys_program, row_offset
 from helpers.small_programs import small_gemm
 
 from vdla.compiler.codegen.vdla import LoweringError, PlacedProgram, join_programs
@@ -14,6 +15,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import UOPS, Program
 from vdla.simulator.simulate import simulate
+from vdla.simulator.verify import verify
 
 PRESETS = ("tiny", "int4", "batch4", "pynq_z1")
 
@@ -77,3 +79,26 @@ def test_tables_lie_behind_one_another() -> None:
     uops = [i for i, tensor in enumerate(joined.tensors) if tensor.name == UOPS]
     loads = rows[(rows[:, COL["opcode"]] == Opcode.LOAD) & np.isin(joined.tensor_of, uops)][:, COL["dram"]]
     assert len(loads) >= 2 and sorted(loads) == loads.tolist() and loads[0] == 0 and loads[-1] > 0
+
+
+def test_programs_share_resident_tensors_and_have_parts_of_their_own() -> None:
+    config = Config.preset("tiny")
+    program, rng = keys_program(config, 2, 3), np.random.default_rng(0)
+    joined = join_programs(config, "two", [PlacedProgram(program, {})] * 2, ["part0.scores", "part1.scores"])
+    assert sorted(tensor.name for tensor in joined.tensors if tensor.role == "resident") == ["keys"]
+    assert verify(joined).ok
+    keys, queries = (rng.integers(-128, 128, (2, 3, 4), np.int8) for _ in range(2))
+    given = {f"part{n}.{name}": array[n] for name, array in (("key", keys), ("query", queries)) for n in range(2)}
+    offsets = {f"part{n}.row": row_offset(config, place, 3) for n, place in enumerate((6, 1))}
+    outputs = simulate(joined, given, offsets=offsets).outputs
+    known = np.zeros((8, 12), int)
+    for n, place in enumerate((6, 1)):
+        known[place] = keys[n].ravel()
+        assert (outputs[f"part{n}.scores"].ravel() == known @ queries[n].ravel().astype(int)).all()
+
+
+def test_resident_tensors_of_two_kinds_are_refused() -> None:
+    program = append()
+    other = append(APPEND, ("role=resident dtype=int32 shape=8x4", "role=resident dtype=int32 shape=4x8"))
+    with pytest.raises(LoweringError, match="tensor sums must be written by one program, before others read it"):
+        join_programs(program.config, "two", [PlacedProgram(program, {}), PlacedProgram(other, {})], [])
