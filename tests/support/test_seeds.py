@@ -74,6 +74,12 @@ def item(name: str, marked: bool) -> SimpleNamespace:
     )
 
 
+def test_a_commit_has_a_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert module.number_of_commit() == module.number_of_commit()
+    monkeypatch.setattr(module, "__file__", str(tmp_path / "seeds.py"))
+    assert module.number_of_commit() == 0
+
+
 def test_all_processes_have_the_sample_of_the_head(pytestconfig: pytest.Config) -> None:
     assert os.environ["VDLA_SAMPLE"] == str(module.SAMPLE)
     assert f"VDLA_SAMPLE={module.SAMPLE}" in pytestconfig.hook.pytest_report_header(
