@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,16 +20,18 @@ from vdla.benchmarks.harness import Row, Section
 from vdla.compiler.certificates.float_graph_run import GraphRun
 from vdla.compiler.certificates.pass_certificate import PassCertifier, PassVerdict, certify_pass, run_before
 from vdla.compiler.graph import Array, Graph, Node, TensorType
+from vdla.compiler.graph.passes import run_passes
 from vdla.hardware.config import Config
 from vdla.networks.registry import NETWORKS, Network
 from vdla.runtime.network.compile_network import compile_network
-from vdla.runtime.network.evaluate_nodes import evaluate_node
+from vdla.runtime.network.evaluate_nodes import INTEGER, evaluate_node
 from vdla.runtime.network.quantise import quantise
 from vdla.support.errors import Error
 from vdla.support.progress import Progress, numbered
 
 _MACHINE = "pynq_z1"
 _NETWORKS_OF_FAULTS = ("digits", "deep_q_network")
+_QUANTISED = ("digits", "vit_small")
 _FAULTS = 4
 """Faults of each kind, of each pass of a network."""
 _RUNS = 4
@@ -77,6 +80,7 @@ def planted_in_passes(progress: Progress, seed: int) -> Section:
     """Faults of every kind in the graphs that certified passes of networks make."""
     counts = FaultCounts(tuple(f"pass: {kind}" for kind in PASS_KINDS))
     pairs = [pair for name in _NETWORKS_OF_FAULTS for pair in _changed_graphs(NETWORKS[name], seed)]
+    pairs += [pair for name in _QUANTISED for pair in _changed_integers(NETWORKS[name], seed)]
     step = numbered(progress, len(pairs))
     for number, (name, before, after) in enumerate(pairs):
         step(name)
@@ -100,6 +104,20 @@ def _changed_graphs(network: Network, seed: int) -> list[tuple[str, Graph, Graph
             pairs.append((name, before, after))
 
     compile_network(network.build(**network.small, seed=seed), observe=observe)
+    return pairs
+
+
+def _changed_integers(network: Network, seed: int) -> list[tuple[str, Graph, Graph]]:
+    """The graphs before and after each pass to integers that changes a quantised network."""
+    model = network.build(**network.small, seed=seed)
+    data = [network.inputs(model, seed=seed + number) for number in range(2)]
+    pairs: list[tuple[str, Graph, Graph]] = []
+
+    def observe(name: str, before: Graph, after: Graph) -> None:
+        if before is not after:
+            pairs.append((name, before, after))
+
+    run_passes(quantise(model, calibration=data, method="minmax").graph, INTEGER, observe)
     return pairs
 
 
@@ -261,6 +279,80 @@ def _other_value(graph: Graph) -> Iterator[Graph]:
         earlier += node.outputs
 
 
+# --- of integer operators
+
+
+def _with_attributes(graph: Graph, name: str, change: Callable[[Any], Any]) -> Iterator[Graph]:
+    """Each operator of integers with another attribute."""
+    for node in graph.nodes:
+        if node.op.startswith("vdla.Q") and name in node.attributes:
+            yield _with_node(
+                graph, node, replace(node, attributes={**node.attributes, name: change(node.attributes[name])})
+            )
+
+
+def _other_multiplier(graph: Graph) -> Iterator[Graph]:
+    yield from _with_attributes(graph, "multiplier", lambda value: value + np.maximum(1, value >> 12))
+    yield from _with_attributes(graph, "shift", lambda value: value + (np.arange(len(value)) == 0))
+
+
+def _other_zero_point(graph: Graph) -> Iterator[Graph]:
+    for name in ("x_zero_point", "a_zero_point", "b_zero_point", "y_zero_point"):
+        yield from _with_attributes(graph, name, lambda value: value + 1 if value < 127 else value - 1)
+
+
+def _other_bounds(graph: Graph) -> Iterator[Graph]:
+    yield from _with_attributes(graph, "high", lambda value: value - 1)
+    yield from _with_attributes(graph, "low", lambda value: value + 1)
+
+
+def _other_factors(graph: Graph) -> Iterator[Graph]:
+    for node in graph.nodes:
+        factors = node.attributes.get("factors", (1, 1))
+        if factors[0] != factors[1]:
+            for other in (factors[::-1], (factors[0], factors[1] + 1 + abs(factors[1]) // 256)):
+                yield _with_node(graph, node, replace(node, attributes={**node.attributes, "factors": other}))
+
+
+def _other_entry(graph: Graph) -> Iterator[Graph]:
+    for place in (0, 64, 128, 192, 255):
+        yield from _with_attributes(graph, "table", partial(_nearer, place=place))
+
+
+def _nearer(table: Array, place: int) -> Array:
+    """A table with an entry that is one nearer to 0, or 1 for 0."""
+    changed = table.copy()
+    changed[place] -= np.sign(table[place]) or -1
+    return changed
+
+
+def _integers_of(graph: Graph, dtype: str, change: Callable[[Array], Array]) -> Iterator[Graph]:
+    read = {name for node in graph.nodes if node.op.startswith("vdla.Q") for name in node.inputs}
+    for name, value in graph.constants.items():
+        if name in read and value.dtype == dtype and value.size > 1:
+            other = change(value)
+            if not np.array_equal(other, value):
+                yield graph.replace(constants={**graph.constants, name: other})
+
+
+def _other_bias(graph: Graph) -> Iterator[Graph]:
+    return _integers_of(graph, "int32", lambda value: value + (np.arange(value.size) == 0).astype(np.int32))
+
+
+def _other_weights(graph: Graph) -> Iterator[Graph]:
+    yield from _integers_of(graph, "int8", lambda value: np.roll(value, 1, axis=0))
+    yield from _integers_of(graph, "int8", lambda value: np.roll(value, 1, axis=-1))
+
+
+INTEGER_KINDS: Mapping[str, _Make] = {
+    "another multiplier of integers": _inside(_other_multiplier),
+    "another zero point": _inside(_other_zero_point),
+    "other bounds of integers": _inside(_other_bounds),
+    "other factors of a sum": _inside(_other_factors),
+    "another entry of a table": _inside(_other_entry),
+    "another bias of integers": _inside(_other_bias),
+    "integer weights of other channels": _inside(_other_weights),
+}
 PASS_KINDS: Mapping[str, _Make] = {
     "term that is lost": _inside(_lost_term),
     "activation that is lost": _inside(_lost_activation),
@@ -272,6 +364,7 @@ PASS_KINDS: Mapping[str, _Make] = {
     "constants that are scaled": _inside(_scaled),
     "one element of constants": _inside(_one_element),
     "another value that is read": _inside(_other_value),
+    **INTEGER_KINDS,
 }
 
 

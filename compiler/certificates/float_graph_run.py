@@ -18,8 +18,12 @@ import numpy as np
 
 from vdla.compiler.certificates import field as elements
 from vdla.compiler.certificates.float_symbols import any_float, float_numbers
+from vdla.compiler.certificates.integer_operators import OPERATORS
 from vdla.compiler.certificates.nest_run import run_nest, unknown_elements
-from vdla.compiler.certificates.pass_integers import FunctionTables, pass_integers
+from vdla.compiler.certificates.pass_integers import FUNCTIONS, FunctionTables, pass_integers
+from vdla.compiler.certificates.quantised_nodes import QuantisedComparison, QuantisedPart
+from vdla.compiler.certificates.quantised_values import QuantisedValues
+from vdla.compiler.certificates.rounded_sums import RoundingDifference
 from vdla.compiler.certificates.symbols import (
     CertificateError,
     Symbols,
@@ -55,8 +59,9 @@ class GraphRun:
     With `short`, products read values without structure: then the coefficients of sums of many
     layers do not grow until they are too large for the field, at other places in other graphs.
 
-    `before` is the graph whose nodes regions of the machine run; their programs are certified on
-    their own.
+    `before` is the graph before the pass, which `first` has run: of the nodes that regions of the
+    machine run, whose programs are certified on their own, and of the float operators that integer
+    operators replace up to their rounding, which `rounding` counts.
     """
 
     graph: Graph
@@ -69,7 +74,10 @@ class GraphRun:
     fixed: bool = False
     short: bool = False
     before: Graph | None = None
+    first: GraphRun | None = None
+    rounding: RoundingDifference = field(default_factory=RoundingDifference)
     tables: FunctionTables = field(default_factory=FunctionTables)
+    quantised: QuantisedValues = field(default_factory=QuantisedValues)
 
     def run(self, inputs: Mapping[str, Symbols], given: Mapping[str, Symbols] | None = None) -> GraphRun:
         """Evaluate all nodes; `given` are symbols of constants that are not their numbers.
@@ -108,7 +116,7 @@ class GraphRun:
             outputs = zip(node.outputs, inner.graph.outputs, strict=True)
             self.values.update({name: inner.values[inside] for name, inside in outputs})
             return
-        results = self._of_region(node) if node.op == ACCELERATED else None
+        results = self._of_region(node) if node.op == ACCELERATED else self._of_quantised(node)
         for name, made in zip(node.outputs, results or self._results(node), strict=True):
             if name and made is not None:
                 self.values[name] = made
@@ -127,6 +135,56 @@ class GraphRun:
                 return None
         return self._packed(node, expression.unpacked, plain)
 
+    # --- operators of integers in place of those of floats
+
+    def _of_quantised(self, node: Node) -> Sequence[Symbols | None] | None:
+        """The result of the graph before, if its float operators and an integer operator round the
+        same numbers; else None.
+        """
+        result = node.outputs[0]
+        maker = None if self.before is None else self.before.producers.get(result)
+        if self.before is None or self.first is None or maker is None or maker.op != "QuantizeLinear":
+            return None
+        if node.op not in OPERATORS and node.op not in FUNCTIONS:
+            return None
+        try:
+            part = QuantisedPart(self.before, result)
+            comparison = QuantisedComparison(part, self.graph, node, self._leaves(node), self._values, self._numbers)
+            self.rounding += comparison.difference()
+        except (Error, AssertionError):
+            return None
+        return [self.first.values[result]]
+
+    def _leaves(self, node: Node) -> tuple[str, ...]:
+        """The values before a node that both graphs have, and constants that are operands."""
+        assert self.first is not None
+        leaves: dict[str, None] = {}
+        pending = list(node.inputs)
+        while pending:
+            name = pending.pop(0)
+            other, one = self.first.values.get(name), self.values.get(name)
+            if not name or name in self.arrays:
+                if (
+                    node.op in _OF_TWO
+                    and name in node.inputs
+                    and _is_same(self.arrays[name], self.first.arrays.get(name))
+                ):
+                    leaves[name] = None
+                continue
+            if other is not None and one is not None and other.shape == one.shape and (other == one).all():
+                leaves[name] = None
+            else:
+                pending += self.graph.producers[name].inputs
+        return tuple(leaves)
+
+    def _values(self, graph: Graph, given: Mapping[str, Symbols]) -> Mapping[str, Symbols]:
+        return GraphRun(graph, self.target).run(given).values
+
+    def _numbers(self, graph: Graph) -> Mapping[str, Array]:
+        return GraphRun(graph, self.target, fixed=True).run({}).arrays
+
+    # --- what regions compute
+
     def _expression_of(self, node: Node) -> RegionExpression | None:
         """What the nodes of a region compute, where the graph before has these nodes."""
         region = node.attributes[REGION]
@@ -139,7 +197,8 @@ class GraphRun:
 
     def _inside(self, graph: Graph) -> GraphRun:
         """A run of a graph inside this one."""
-        return GraphRun(graph, self.target, self.arrays, short=self.short, tables=self.tables)
+        shared: dict[str, Any] = {"tables": self.tables, "quantised": self.quantised}
+        return GraphRun(graph, self.target, self.arrays, short=self.short, **shared)
 
     def _inner(self, graph: Graph, values: Mapping[str, Symbols]) -> GraphRun:
         """The run of a part of the graph before."""
@@ -175,12 +234,22 @@ class GraphRun:
             made = _expression(self.graph, node, self.target)
             if made is None:
                 return self._opaque(node)
+            quantised = self.quantised.result(self.graph, node, self.values, self._evaluated_node)
+            if quantised is not None:
+                return [quantised.reshape(_shape(self.graph, node.outputs[0]))]
             if all(name in self.arrays for name in made.inputs):
                 return self._computed(node, made)
             results = _evaluated(made, {**self.values, **self._shortened(node)})
         except (Error, AssertionError):
             return self._opaque(node)
         return [results[name].reshape(_shape(self.graph, name)) if name else None for name in node.outputs]
+
+    def _evaluated_node(self, graph: Graph, node: Node, others: Mapping[str, Symbols]) -> Symbols:
+        """The result of a node of a graph with other values of some inputs."""
+        made = _expression(graph, node, self.target)
+        if made is None:
+            raise CertificateError(f"{node.label}: operator must have a tensor expression, got {node.op}")
+        return _evaluated(made, {**self.values, **others})[node.outputs[0]].reshape(_shape(graph, node.outputs[0]))
 
     def _shortened(self, node: Node) -> dict[str, Symbols]:
         """The first operand of a product without structure, if it is a sum and this is wanted."""
@@ -196,10 +265,7 @@ class GraphRun:
         Raises:
             CertificateError: it has none.
         """
-        made = _expression(self.graph, node, self.target)
-        if made is None:
-            raise CertificateError(f"{node.label}: operator must have a tensor expression, got {node.op}")
-        return _evaluated(made, {**self.values, **others})[node.outputs[0]].reshape(_shape(self.graph, node.outputs[0]))
+        return self._evaluated_node(self.graph, node, others)
 
     def _computed(self, node: Node, made: GraphFunction) -> Sequence[Symbols | None]:
         """Numbers from numbers."""
@@ -243,6 +309,11 @@ class GraphRun:
         return np.uint64(elements.total(hashed[None], (1,))[0, 0]) if value.size else np.uint64(1)
 
 
+def _is_same(a: Array, b: Array | None) -> bool:
+    return b is not None and a.dtype == b.dtype and np.array_equal(a, b)
+
+
+_OF_TWO = ("vdla.QAdd", "vdla.QMatMul", "vdla.QMul")  # whose operands are activations
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm")
 """Operators whose first operand is multiplied with weights."""
 CLOSE = 1e-5

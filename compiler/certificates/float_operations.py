@@ -22,6 +22,7 @@ from vdla.compiler.certificates.symbols import (
     Symbols,
     chosen,
     elements_of,
+    key,
     known,
     numbers,
     settled,
@@ -156,11 +157,30 @@ def float_select(condition: Symbols, a: Symbols, b: Symbols) -> Symbols:
     return chosen(known(condition), chosen(condition["low"] == 1, a, b), made)
 
 
+def reciprocal(a: Symbols) -> Symbols:
+    """One over known numbers: powers of two are exact, others elements without structure."""
+    values = float_values(a)
+    exact = np.abs(np.frexp(values)[0]) == 0.5
+    halves = float_numbers(np.where(exact, 1 / np.where(exact, values, 1), 1))
+    return chosen(exact, halves, any_float(field.hashed(key("reciprocal"), a["low"].view(np.uint64))))
+
+
+def _quotient(a: Symbols, b: Symbols, made: Symbols) -> Symbols:
+    """A quotient by numbers is a product with their reciprocals."""
+    usable = known(b) & ~known(a) & np.isfinite(float_values(b)) & (b["low"] != 0)
+    if not usable.any():
+        return made
+    return chosen(usable, _ring("mul", a, reciprocal(np.where(usable, b, float_numbers(1.0)))), made)
+
+
 def float_called(name: str, arguments: list[Symbols], dtypes: list[str], dtype: str) -> Symbols:
     """A scalar function with operands or a result of floats."""
     arguments = [a if is_float(source) else settled(a, source) for a, source in zip(arguments, dtypes, strict=True)]
     ends = (-INFINITE, INFINITE) if is_float(dtype) else type_bounds(dtype)
     made = unstructured((name, dtype), *ends, *arguments)
+    if name == "divide":
+        a, b = np.broadcast_arrays(*arguments)
+        made = _quotient(a, b, made)
     every = reduce(np.logical_and, (known(a) for a in arguments))
     if not every.any():
         return made

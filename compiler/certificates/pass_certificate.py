@@ -14,6 +14,7 @@ from enum import Enum
 import numpy as np
 
 from vdla.compiler.certificates.float_graph_run import GraphRun, graph_inputs
+from vdla.compiler.certificates.rounded_sums import RoundingDifference
 from vdla.compiler.certificates.scaled_weights import FoldedWeights
 from vdla.compiler.certificates.symbols import CertificateError, elements_of
 from vdla.compiler.graph import Graph
@@ -35,7 +36,9 @@ class PassCertificate:
     """The verdict on one pass; `opaque` are operators that were functions without structure.
 
     `close` is the largest relative difference between a number that the pass computed and what it
-    stands for; `reason` says what differs, or what cannot be evaluated.
+    stands for; `rounding` counts the sums that integer operators round otherwise than the operators
+    of floats that they replace, if the pass made such; `reason` says what differs, or what cannot
+    be evaluated.
     """
 
     name: str
@@ -44,6 +47,7 @@ class PassCertificate:
     opaque: tuple[str, ...] = ()
     close: float = 0.0
     reason: str = ""
+    rounding: RoundingDifference = field(default_factory=RoundingDifference)
 
     @property
     def holds(self) -> bool:
@@ -54,7 +58,8 @@ class PassCertificate:
         shown = f"pass {self.name}: {self.verdict.value}"
         if self.verdict is PassVerdict.CERTIFIED:
             numbers = f", numbers within {self.close:.0e}" if self.close else ""
-            return f"{shown}, {self.results:,} results{numbers}"
+            rounded = f"; {self.rounding}" if self.rounding.count else ""
+            return f"{shown}, {self.results:,} results{numbers}{rounded}"
         return f"{shown}; {self.reason}" if self.reason else shown
 
     __repr__ = __str__
@@ -108,9 +113,9 @@ def certify_pass(
 def _run_after(first: GraphRun, before: Graph, after: Graph) -> GraphRun:
     folded = FoldedWeights(first, after)
     given = {name: first.values[old] for name, old in zip(after.inputs, before.inputs, strict=True)}
-    second = GraphRun(after, first.target, first.arrays, fixed=first.fixed, short=first.short, before=before).run(
-        given, folded.symbols
-    )
+    second = GraphRun(
+        after, first.target, first.arrays, fixed=first.fixed, short=first.short, before=before, first=first
+    ).run(given, folded.symbols)
     second.close = max(second.close, folded.close)
     return second
 
@@ -124,9 +129,11 @@ def _compared(name: str, first: GraphRun, second: GraphRun) -> PassCertificate:
         if differs.any():
             place = ", ".join(str(int(i)) for i in np.argwhere(differs)[0])
             reason = f"the first result is {other}[{place}]; {_operators(first.graph, second.graph)}"
-            return PassCertificate(name, PassVerdict.DIFFERS, a.size, opaque, close, reason)
+            return PassCertificate(name, PassVerdict.DIFFERS, results=a.size, opaque=opaque, close=close, reason=reason)
         results += a.size
-    return PassCertificate(name, PassVerdict.CERTIFIED, results, opaque, close)
+    return PassCertificate(
+        name, PassVerdict.CERTIFIED, results=results, opaque=opaque, close=close, rounding=second.rounding
+    )
 
 
 def _operators(before: Graph, after: Graph) -> str:

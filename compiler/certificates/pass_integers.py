@@ -21,7 +21,8 @@ from vdla.compiler.certificates.operations import binary
 from vdla.compiler.certificates.symbols import Symbols, chosen, elements_of, hashed_unknowns, known, unstructured
 from vdla.compiler.graph import Graph, Node, TensorType
 
-_FUNCTIONS = ("vdla.QLeakyRelu", "vdla.QRescale", "vdla.QTable")
+FUNCTIONS = ("vdla.QLeakyRelu", "vdla.QRescale", "vdla.QTable")
+"""Operators that are functions of one element."""
 _UNSIGNED = 128  # how much greater elements of uint8 are than the numbers that they stand for
 _EVERY = np.arange(-128, 128, dtype=np.int8)
 
@@ -85,7 +86,7 @@ def _elements(table: Table, first: int, places: Symbols) -> Symbols:
 
 def pass_integers(graph: Graph, node: Node, values: Mapping[str, Symbols], tables: FunctionTables) -> Symbols | None:
     """The result of an integer operator, whose values may lie in blocks; None of any other."""
-    if node.op not in (*OPERATORS, *_FUNCTIONS):
+    if node.op not in (*OPERATORS, *FUNCTIONS):
         return integer_results(graph, node, values)
     names = dict.fromkeys((*node.inputs, *node.outputs))
     kinds = {name: graph.tensor(name) for name in names if name}
@@ -97,12 +98,12 @@ def pass_integers(graph: Graph, node: Node, values: Mapping[str, Symbols], table
 
 
 def _of_plain(graph: Graph, node: Node, values: Mapping[str, Symbols], tables: FunctionTables) -> Symbols | None:
-    if node.op in _FUNCTIONS and np.size(node.attributes.get("multiplier", 0)) == 1:
-        return tables.look_up(_table_of(graph, node), values[node.inputs[0]])
+    if node.op in FUNCTIONS and np.size(node.attributes.get("multiplier", 0)) == 1:
+        return tables.look_up(table_of(graph, node), values[node.inputs[0]])
     return integer_results(graph, node, values, ones=True)
 
 
-def _table_of(graph: Graph, node: Node) -> Table:
+def table_of(graph: Graph, node: Node) -> Table:
     """The results of a function for each of the 256 numbers."""
     if "table" in node.attributes:
         return np.asarray(node.attributes["table"], np.int8)

@@ -22,7 +22,7 @@ from vdla.compiler.graph.passes import (
     settle_empties,
     simplify,
 )
-from vdla.compiler.graph.passes.fuse_qdq import fuse_qdq
+from vdla.compiler.graph.passes.fuse_qdq import fuse_qdq, prepared
 from vdla.compiler.graph.passes.plain_layers import plain_layers
 from vdla.compiler.graph.rules import DeclinedError
 from vdla.runtime.network.node_kernels import KernelCache, node_kernel
@@ -191,6 +191,7 @@ PREPARATION = (
 INTEGER = (
     GraphPass("map_scans", lambda graph: map_scans(graph, infer_node_types)),
     GraphPass("expand_tabular", lambda graph: expand_tabular(graph, infer_node_types)),
+    GraphPass("move_quantisation", prepared),
     GraphPass("fuse_qdq", lambda graph: fuse_qdq(graph, _evaluate)),
     GraphPass("fold_quantised_constants", _fold_all),
     GraphPass("simplify_integers", simplify),

@@ -40,9 +40,16 @@ def fuse_qdq(graph: Graph, evaluate: Evaluate | None = None) -> Graph:
     return explain_fusion(graph, evaluate).graph
 
 
+def prepared(graph: Graph) -> Graph:
+    """The graph with int8 activations, whose DequantizeLinear and QuantizeLinear are next to the
+    operators that compute.
+    """
+    return move_quantisation(to_signed(unfold_quantised(graph)))
+
+
 def explain_fusion(graph: Graph, evaluate: Evaluate | None = None) -> FusedGraph:
     """The graph with integer operators, and the reasons of the remaining float operators."""
-    graph = move_quantisation(to_signed(unfold_quantised(graph)))
+    graph = prepared(graph)
     patterns = _Patterns(evaluate)
     graph = rewrite(graph, (patterns.fuse,))
     graph = without_dead_code(reduce_rows(fuse_max_pools(graph)))
