@@ -85,12 +85,15 @@ def _ring(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
 
 
 def _neutral(op: str, made: Symbols, a: Symbols, b: Symbols, dtype: str) -> Symbols:
-    """A result of a ring operation, or the operand that the other one does not change."""
+    """A result of a ring operation, or the operand that the other one does not change, unless its
+    coefficients are large.
+    """
     if not (known(a).any() or known(b).any()):
         return made
+    kept = made
     for operands in ((a, b), (b, a)) if op in lemmas.COMMUTES.ops else ((a, b),):
-        made = _applied(op, made, operands, dtype)
-    return made
+        kept = _applied(op, kept, operands, dtype)
+    return chosen(kept["norm"] < LARGE, kept, made)
 
 
 def _ring_of_large(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:

@@ -100,8 +100,8 @@ def _is_number(x: Symbol, value: Int) -> bool:
 
 @helper
 def _kept(x: Symbol) -> Symbol:
-    """A symbol that an operation does not change."""
-    return x[0], x[1], x[2], x[3], x[4], x[5] and x[3] != _HALVES
+    """A symbol that an operation does not change, unless its coefficients are large."""
+    return x[0], x[1], x[2], x[3], x[4], x[5] and x[3] != _HALVES and x[4] < _LARGE
 
 
 @helper
