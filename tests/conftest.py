@@ -103,6 +103,7 @@ def patient_work() -> Iterator[None]:
             from vdla.runtime.devices import rtl_build
 
             patch.setattr(rtl_build, "JOBS", 1)  # one compiler, which reads the headers once
+            patch.setattr(rtl_build, "HEADERS_ONCE", True)
         yield
 
 
@@ -147,6 +148,16 @@ def opencl_device() -> OpenClDevice:
         return open_opencl()
     except OpenClDeviceError as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def plain_opencl() -> Iterator[None]:
+    """OpenCL compiles the kernels of a file as they stand: to optimise one, which is not our work,
+    takes a CPU some seconds. The tests of operators have their kernels optimised.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYOPENCL_BUILD_OPTIONS", "-cl-opt-disable")
+        yield
 
 
 @pytest.fixture(params=["opencl", pytest.param("cuda", marks=pytest.mark.gpu)])

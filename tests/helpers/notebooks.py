@@ -6,7 +6,9 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import nbformat
@@ -15,29 +17,45 @@ from nbclient import NotebookClient
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
 TIMEOUT_S = 120  # of a cell
 LOOPBACK = "127.0.0.1"
+Cell = dict[str, Any]
 _HOST_CPU = re.compile(r"cpu \([\w.+-]+\)")
 """The CPU of this machine, as tables name it."""
 
 
-def check_notebook(name: str, folder: Path, update: bool, address: str = LOOPBACK) -> None:
+def check_notebook(
+    name: str, folder: Path, update: bool, address: str = LOOPBACK, further: Sequence[Cell] = ()
+) -> list[Cell]:
     """Checks that a notebook shows what its cells give, in `folder`; with `update`, writes that.
 
-    `address` takes the place of the one that cells name, where a board is served.
+    `address` takes the place of the one that cells name, where a board is served. `further` cells
+    are executed behind those of the notebook, and returned with their outputs.
     """
     path = FOLDER / f"{name}.ipynb"
     committed = path.read_text(encoding="utf-8")
-    now = executed(committed.replace(LOOPBACK, address), folder).replace(address, LOOPBACK)
+    given = nbformat.reads(committed.replace(LOOPBACK, address), as_version=4)
+    own = len(given.cells)
+    given.cells += [nbformat.from_dict({**cell, "id": f"further-{at}"}) for at, cell in enumerate(further)]
+    _execute(given, folder)
+    more, given.cells = given.cells[own:], given.cells[:own]
+    now = _text(given).replace(address, LOOPBACK)
     if update:
         path.write_text(now, encoding="utf-8")
     else:
         lines = (text.splitlines() for text in (committed, now))
         difference = difflib.unified_diff(*lines, path.name, "given now", n=1, lineterm="")
         assert now == committed, "\n".join(line[:400] for line in difference)
+    return more
 
 
 def executed(text: str, folder: Path) -> str:
     """The notebook with the outputs of its cells, equal on every machine."""
     notebook = nbformat.reads(text, as_version=4)
+    _execute(notebook, folder)
+    return _text(notebook)
+
+
+def _execute(notebook: nbformat.NotebookNode, folder: Path) -> None:
+    """Gives the cells of a notebook their outputs, equal on every machine."""
     resources = {"metadata": {"path": str(folder)}}
     client = NotebookClient(
         notebook, timeout=TIMEOUT_S, kernel_name="python3", resources=resources, record_timing=False
@@ -51,6 +69,10 @@ def executed(text: str, folder: Path) -> str:
         for output in cell.get("outputs", ()):
             assert output.output_type in ("execute_result", "stream"), output
             assert output.get("name") != "stderr", output.text
+
+
+def _text(notebook: nbformat.NotebookNode) -> str:
+    """The file of a notebook, which names no CPU."""
     return _HOST_CPU.sub("cpu (host)", nbformat.writes(notebook)) + "\n"
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.course_solutions import SOLUTIONS
-from helpers.notebooks import FOLDER, check_notebook, executed
+from helpers.notebooks import FOLDER, check_notebook
 
 from vdla import Config, course, open_device
 
@@ -58,19 +58,20 @@ def test_the_lessons_are_those_of_the_folder_and_have_solutions() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", LESSONS)
-def test_a_lesson_shows_what_its_cells_give(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_lesson_shows_what_its_cells_give_and_its_solutions_are_right(
+    notebook: dict[str, Any], name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Behind the lesson, the same kernel executes each exercise again, solved, with its check."""
     build_the_rtl(name)
-    check_notebook(f"course/{name}", tmp_path, request.config.getoption("--update-golden"))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", LESSONS)
-def test_the_solutions_of_a_lesson_are_right(notebook: dict[str, Any], name: str, tmp_path: Path) -> None:
-    build_the_rtl(name)
-    for tag, cell in tagged(notebook, "exercise-").items():
-        cell["source"] = SOLUTIONS[name][tag].strip("\n")
-    given = marks(json.loads(executed(json.dumps(notebook), tmp_path)))
-    assert {tag: text for tag, text in given.items() if not text.startswith("solved: ")} == {}
+    exercises, checks = tagged(notebook, "exercise-"), tagged(notebook, "check-")
+    solved = []
+    for (tag, cell), check in zip(exercises.items(), checks.values(), strict=True):
+        sources = SOLUTIONS[name][tag].strip("\n"), "".join(check["source"])
+        solved += [{**given, "source": source} for given, source in zip((cell, check), sources, strict=True)]
+    more = check_notebook(f"course/{name}", tmp_path, request.config.getoption("--update-golden"), further=solved)
+    grades = marks({"cells": more})
+    assert len(grades) == len(SOLUTIONS[name])
+    assert {tag: text for tag, text in grades.items() if not text.startswith("solved: ")} == {}
 
 
 @pytest.mark.parametrize("name", ORDER)

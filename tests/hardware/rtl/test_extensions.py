@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from helpers.extended_rtl import EXTENDED, WIDE, extended, model_of
+from helpers.seeds import long_count
 from helpers.staged_datapaths import leaky
 from helpers.stateful_datapaths import echo, tally, tinted
 
@@ -37,7 +38,7 @@ def test_random_programs_run_on_the_rtl_as_in_the_simulator(kind, tmp_path):
     config = extended(kind, tmp_path)
     used = set()
     with rtl_pair(config, model_of(config)) as compare:
-        for seed in range(1, 25):
+        for seed in range(1, 1 + long_count(24)):
             program = random_verified_program(config, seed, 40)
             rows = program.columns
             used |= set(rows[rows[:, COL["opcode"]] == EXTENSION, EXTENSION_COLUMN].tolist())

@@ -14,6 +14,7 @@ from contextlib import suppress
 from itertools import count
 
 import pytest
+from helpers.seeds import long_count
 from helpers.shared_board import Interleaved, SharedBoard
 from helpers.sole_runs import OURS, PROGRAM, THEIRS, TINY, outcome
 
@@ -153,7 +154,10 @@ def test_another_client_that_opens_the_board_at_any_place_of_a_run(board, client
     assert "a reset of the machine" in found
 
 
-@pytest.mark.parametrize("orders", [20, pytest.param(400, marks=pytest.mark.long)])
+ORDERS = [pytest.param(20, marks=pytest.mark.short), pytest.param(long_count(400), marks=pytest.mark.long)]
+
+
+@pytest.mark.parametrize("orders", ORDERS)
 def test_random_orders_of_two_runs(board, clients, orders):
     ours, theirs = clients
     found: set[str] = set()

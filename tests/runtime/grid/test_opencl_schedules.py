@@ -17,6 +17,8 @@ from vdla.compiler.operators.gpu.conv2d_schedule import Conv2dTiles
 from vdla.compiler.target import GridLimits
 from vdla.runtime.grid.opencl_devices import build_opencl
 
+pytestmark = pytest.mark.usefixtures("plain_opencl")
+
 DEVICES = {"default": GridLimits("default"), "small": GridLimits("small", threads=64, shared_bytes=16 * 1024)}
 
 
