@@ -66,6 +66,13 @@ def sample(every: Iterable[Case], features: Callable[[Case], Iterable[Hashable]]
     return chosen
 
 
+def lengths(usual: bool, chosen: bool) -> list[pytest.MarkDecorator]:
+    """The marks of a case that is a usual one, of the sample of the long tests, or both."""
+    if usual:
+        return [] if chosen else [pytest.mark.short]
+    return [pytest.mark.long]
+
+
 def sampled(items: Sequence[pytest.Item], number: int = SAMPLE) -> list[pytest.Item]:
     """Of each test function that is marked `sampled`, its first case, a case for each value of the
     parameters that vary beside each other, and a third of the others; all other tests.

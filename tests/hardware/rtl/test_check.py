@@ -153,6 +153,7 @@ def random_bits(config, rng, count=100):
 KINDS = (valid, every_field, every_bit, unruly, random_bits)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("words_of", KINDS, ids=[kind.__name__ for kind in KINDS])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_rtl_and_encoder_accept_the_same_words(name, words_of):

@@ -101,6 +101,7 @@ def test_random_partitions(name):
     check(network, machine, place)
 
 
+@pytest.mark.sampled
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_more_partitions_of_a_transformer(seed):

@@ -31,6 +31,7 @@ print(dot_unit.UNIT)
 """
 
 
+@pytest.mark.sampled
 @pytest.mark.long
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="names features of x86-64")
 @pytest.mark.parametrize(

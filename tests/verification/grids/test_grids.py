@@ -35,6 +35,7 @@ def test_a_sample_of_all_operators_passes():
     assert faults(range(0, len(WHOLE), SHARE)) == []
 
 
+@pytest.mark.sampled
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 def test_every_version_of_every_operator_passes(part):
