@@ -40,7 +40,10 @@ def integer(value: Scalar | Blank) -> Any:  # noqa: ANN401  an integer for all t
 
 
 def without_literals(fn: Function) -> tuple[Function, tuple[Const, ...]]:
-    """The function with blanks of its literals, in place of `result[1][blank.number]`."""
+    """The function with blanks of its literals, and the literal of each by its number.
+
+    The text of the former is the same for functions that differ in literals only.
+    """
     literals: list[Const] = []
 
     def blank(literal: Const) -> Expr:
@@ -59,11 +62,6 @@ def with_literals(fn: Function, literals: Sequence[Expr]) -> Function:
         return literals[value.number] if isinstance(value, Blank) else const
 
     return _with(fn, fill)
-
-
-def form_text(blank: Function, literals: Sequence[Const]) -> str:
-    """The text of a function with blanks, equal for functions that differ in literals only."""
-    return str(with_literals(blank, [Var(f"${number}:{one.dtype}") for number, one in enumerate(literals)]))
 
 
 def _with(fn: Function, change: Callable[[Const], Expr]) -> Function:

@@ -21,6 +21,7 @@ from typing import Any
 from vdla.compiler.ir import nodes as ir
 from vdla.compiler.ir.by_identity import by_identity
 from vdla.compiler.ir.dtypes import is_float
+from vdla.compiler.ir.literals import Blank
 from vdla.compiler.ir.operators import COMPARE_PRECEDENCE, OPERATORS
 
 _INDENT = "    "
@@ -197,7 +198,9 @@ def _binary_text(expr: ir.Binary, level: int) -> str:
 
 
 def _const_text(const: ir.Const) -> str:
-    """A literal; its dtype follows from its context and is not printed."""
+    """A literal; its dtype follows from its context and is not printed, except for a blank."""
+    if isinstance(const.value, Blank):
+        return f"${const.value.number}:{const.dtype}"
     if const.dtype == "bool":
         return str(bool(const.value))
     return repr(float(const.value)) if is_float(const.dtype) else str(int(const.value))

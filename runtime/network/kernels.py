@@ -7,25 +7,23 @@ LLVM holds no lock of Python, but one of its own: a second thread would wait for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from vdla.compiler import ir
 from vdla.compiler.graph import Array, Graph
 from vdla.compiler.graph.operators.graph_function import GraphFunction, graph_function
 from vdla.compiler.graph.rules import DeclinedError
-from vdla.compiler.operators.cpu import default_schedule
-from vdla.compiler.operators.cpu.choices import Answer, Choices, GivenChoices
 from vdla.compiler.operators.gpu import grid_schedule
 from vdla.compiler.target import TARGETS, Target
 from vdla.runtime.executor.artifact import KernelCode
 from vdla.runtime.executor.grid_code import GridCode, GridPart
 from vdla.runtime.grid.protocol import GridDevice
+from vdla.runtime.network.kernel_module import KernelPoint, kernel_module
 from vdla.support.errors import Error
 
 if TYPE_CHECKING:
-    from vdla.compiler.codegen.llvm import NativeModule, NativeObject
+    from vdla.compiler.codegen.llvm import NativeObject
 
 _FORMS = TARGETS["x86-64"]  # whose operators have the plainest expressions
 
@@ -67,7 +65,6 @@ class GridKernelTable:
         return GridPart(self.target, tuple(self._codes)) if self._codes else None
 
 
-KernelPoint = Mapping[str, Answer]
 KernelPoints = Callable[[str], KernelPoint | None]
 """The best known schedule of a kernel by the key of its tuning task; None for the default one."""
 _BestFunction = tuple[GraphFunction, KernelPoint | None]
@@ -109,7 +106,7 @@ class KernelTable:
         key = f"{made.function} {point}"
         if key not in self._index:
             self._index[key] = len(self._objects)
-            self._objects.append(self._thread.submit(_module(made.function, self.target, point).compile))
+            self._objects.append(self._thread.submit(kernel_module(made.function, self.target, point).compile))
         return self._index[key], made
 
     def _function(self, graph: Graph) -> _BestFunction | DeclinedError:
@@ -137,14 +134,6 @@ class KernelTable:
         """The objects of all kernels, in order."""
         made = [waiting.result() for waiting in self._objects]
         return tuple(KernelCode(item.signature, item.object) for item in made)
-
-
-def _module(function: ir.Function, target: Target, point: KernelPoint | None) -> NativeModule:
-    """The module of an unscheduled function."""
-    from vdla.compiler.codegen.llvm import emit_native
-
-    choices = Choices() if point is None else GivenChoices(point)
-    return emit_native(default_schedule(function, target, choices).fn, target)
 
 
 def constant_name(value: Array, known: dict[bytes, str], base: str) -> str:

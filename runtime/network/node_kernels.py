@@ -23,9 +23,9 @@ from vdla.compiler.graph.operators.graph_function import graph_function
 from vdla.compiler.graph.rules import DeclinedError
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import DTYPES, Function, storage_dtype
-from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import Target, host
-from vdla.runtime.native import Kernel, build
+from vdla.runtime.native import Kernel, load
+from vdla.runtime.network.kernel_module import kernel_module
 from vdla.support.errors import Error
 
 _SMALL = 1024  # elements of a constant that is recognised by its content; larger ones by identity
@@ -63,7 +63,7 @@ class KernelCache:
         """The function with its default schedule, compiled once."""
         key = (target.name, pickle.dumps(function))
         if key not in self._functions:
-            self._functions[key] = build(default_schedule(function, target).fn, target)
+            self._functions[key] = load(kernel_module(function, target).compile())
         return self._functions[key]
 
     def get(self, key: object, make: Callable[[], NodeKernel], alive: Sequence[Array]) -> NodeKernel:

@@ -190,7 +190,7 @@ class _Order:
         instruction that read or wrote before; it is updated.
         """
         unit, place = self.units[instruction], np.arange(len(part))
-        written = np.zeros(len(part), np.bool_)
+        written, writers = np.zeros(len(part), np.bool_), np.flatnonzero(writes)
         for wrote in (True, False):
             for other in Unit:
                 chosen = (writes == wrote) & (unit == other)
@@ -198,9 +198,11 @@ class _Order:
                 if not chosen.any() and (before == NEVER).all():
                     continue
                 at = np.maximum.accumulate(np.where(chosen, place, NEVER))
-                source = np.where(at >= first, instruction[at], before[part])
-                conflict = (unit != other) & (writes | wrote)
-                if (source[conflict] > self.clocks[instruction[conflict], other]).any():
+                rows = slice(None) if wrote else writers  # what follows a read conflicts only if it writes
+                at, later = at[rows], instruction[rows]
+                source = np.where(at >= first[rows], instruction[at], before[part[rows]])
+                conflict = unit[rows] != other
+                if (source[conflict] > self.clocks[later[conflict], other]).any():
                     return False
                 if wrote:
                     written |= source != NEVER

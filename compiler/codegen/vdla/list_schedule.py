@@ -85,8 +85,17 @@ class BufferSpace:
         return time
 
     def set(self, start: int, entries: int, time: int) -> None:
-        """Mark entries as free from `time` on."""
+        """Mark entries as free from `time` on.
+
+        Places that begin or end at the new borders only are no earlier, or behind others. So a
+        place stays the first one where it has none of these entries and is free before they are.
+        """
         end = start + entries
+        kept = {}
+        for key, (when, place) in self._known.items():
+            if when < time and (place >= end or place + key[0] <= start):
+                kept[key] = when, place
+        self._known = kept
         first = bisect_right(self._lows, start) - 1
         last = bisect_left(self._lows, end) - 1
         (low, _, before), (_, high, after) = self._segments[first], self._segments[last]
@@ -97,7 +106,6 @@ class BufferSpace:
             new.append((end, high, after))
         self._segments[first : last + 1] = new
         self._lows[first : last + 1] = [low for low, _, _ in new]
-        self._known.clear()
 
 
 Ints = NDArray[np.int64]

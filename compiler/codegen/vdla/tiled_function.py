@@ -24,7 +24,7 @@ from vdla.compiler.codegen.vdla.skip_padding import cut_at_padding
 from vdla.compiler.codegen.vdla.state_loads import with_readers
 from vdla.compiler.codegen.vdla.tiles import warn_of
 from vdla.compiler.codegen.vdla.webs import split_tiles
-from vdla.compiler.ir.literals import Blank, form_text, without_literals
+from vdla.compiler.ir.literals import Blank, without_literals
 from vdla.compiler.tensorize import GLOBAL
 from vdla.hardware.config import Config
 
@@ -37,7 +37,7 @@ def tiled_function(config: Config, fn: ir.Function) -> TiledOps:
     """
     numbers, matches = list[int](), list[ir.Match]()
     blank = replace(fn, body=_without_immediates(fn.body, numbers, matches))
-    key = config, form_text(*without_literals(fn)), tuple((m.intrinsic, tuple(m.immediates.items())) for m in matches)
+    key = config, str(without_literals(fn)[0]), tuple((m.intrinsic, tuple(m.immediates.items())) for m in matches)
     try:
         form = _form(_Question((blank, numbers), key))
     except TypeError:  # it depends on a number

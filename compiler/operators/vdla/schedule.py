@@ -29,7 +29,7 @@ from types import MappingProxyType
 from vdla.compiler import ir, te
 from vdla.compiler.analysis.tree import is_unchecked
 from vdla.compiler.codegen.vdla.intrinsics import dma
-from vdla.compiler.ir.literals import form_text, with_literals, without_literals
+from vdla.compiler.ir.literals import with_literals, without_literals
 from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE, SUMS
 from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem, all_lanes_fit, all_weights_fit
 from vdla.compiler.schedule import Schedule
@@ -121,7 +121,7 @@ def schedule_tiles(
     """
     blank, literals = without_literals(staged.fn)
     given = config, replace(staged, fn=blank), problem, tiling, axes
-    key = config, form_text(blank, literals), _key(staged), problem, tiling, axes, is_unchecked()
+    key = config, str(blank), _key(staged), problem, tiling, axes, is_unchecked()
     fn, stages = _placed(_Question(given, key))
     s = Schedule(with_literals(fn, literals))
     for stage, intrinsic in stages.items():

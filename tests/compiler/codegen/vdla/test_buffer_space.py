@@ -35,6 +35,25 @@ def test_a_place_is_free_when_all_its_entries_are_and_none_is_much_earlier(seed:
         times[start : start + entries] = until
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_places_that_are_remembered_are_those_of_a_new_search(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    depth, remembered = int(rng.integers(8, 40)), 0
+    space = BufferSpace(depth)
+    questions = [
+        (int(rng.integers(1, depth // 2)), int(rng.choice([1, 2, 4])), int(rng.integers(0, 4)), int(rng.integers(0, 4)))
+        for _ in range(8)
+    ]
+    for step in range(60):
+        remembered += len(space._known)
+        for question in questions:
+            assert space.find(*question) == space._best(*question)
+        time, start = space.find(*questions[step % 8])
+        if time < NEVER:
+            space.set(start, questions[step % 8][0], int(rng.integers(0, 100)) if rng.random() < 0.7 else NEVER)
+    assert remembered > 60
+
+
 def test_what_does_not_fit_has_no_place() -> None:
     assert BufferSpace(8).find(9, 1) == (NEVER, 0)
     assert BufferSpace(8).find(7, 1, reserve=2) == (NEVER, 0)
