@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         load_extension,
     )
     from vdla.compiler.interpret import interpret
-    from vdla.compiler.layer_programs import LayerProgram, ProgramBuilder
+    from vdla.compiler.layer_programs import CachedAttention, LayerProgram, ProgramBuilder
     from vdla.compiler.map import applications
     from vdla.compiler.operators.cpu import default_schedule
     from vdla.compiler.schedule import Schedule
@@ -84,6 +84,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ArrayPort",
     "Buffer",
+    "CachedAttention",
     "Config",
     "Debugger",
     "Dram",
@@ -165,6 +166,7 @@ _MODULES = (
 _HOMES = {
     "ArrayPort": "vdla.hardware.array_port",
     "Buffer": "vdla.hardware.config",
+    "CachedAttention": "vdla.compiler.layer_programs",
     "Config": "vdla.hardware.config",
     "Debugger": "vdla.debugger.debugger",
     "Dram": "vdla.hardware.config",

@@ -7,6 +7,7 @@ builder.input(packed_data)
 builder.add([Load(Buffer.INP, x_size=8)], tensor="data", signals=["compute"])
 """
 
+from vdla.compiler.layer_programs.cached_attention import CachedAttention
 from vdla.compiler.layer_programs.channel_product import channel_product
 from vdla.compiler.layer_programs.formulated import formulated, placeholders
 from vdla.compiler.layer_programs.int4_dense import Int4Dense
@@ -17,6 +18,7 @@ from vdla.compiler.layer_programs.through_stage import all_staged, through_stage
 from vdla.compiler.layer_programs.written import WrittenProgram, written_programs
 
 __all__ = [
+    "CachedAttention",
     "Int4Dense",
     "LayerProgram",
     "ProgramBuilder",

@@ -103,18 +103,40 @@ class ProgramBuilder:
         self._tensor(name, "output", tuple(shape), self.config.out_dtype)
         return te.placeholder(tuple(shape), self.config.out_dtype, name)
 
+    def scratch(self, name: str, shape: Sequence[int]) -> None:
+        """Results that the program stores and loads again."""
+        self._tensor(name, "scratch", tuple(shape), self.config.out_dtype)
+
+    def constant(self, name: str, values: Array) -> None:
+        """A constant of the program, integers in the dtype of its array."""
+        self._tensor(name, "constant", values.shape, values.dtype.name, values.tobytes())
+
+    def resident(self, name: str, values: Array) -> None:
+        """A tensor that stays on the device from run to run, and begins with these results."""
+        data = values.tobytes() if values.any() else None
+        self._tensor(name, "resident", values.shape, self.config.out_dtype, data)
+
+    def part(self, name: str, whole: str, nbytes: int) -> None:
+        """A window of `nbytes` of the resident tensor `whole`, at a place chosen for each run."""
+        count = nbytes * 8 // self.config.out_bits
+        self._tensor(name, "part", (count,), self.config.out_dtype, whole=whole)
+
     def load_micro_ops(self, micro_ops: Sequence[MicroOp]) -> None:
         """Load a table of micro-ops; a program has one."""
         data = encode_uops(self.config, micro_ops).tobytes()
         self._tensor(UOPS, "constant", (len(micro_ops),), "uop", data)
         self.add([Load(Buffer.UOP, x_size=len(micro_ops))], UOPS)
 
-    def _tensor(self, name: str, role: str, shape: tuple[int, ...], dtype: str, data: bytes | None = None) -> None:
+    def _tensor(
+        self, name: str, role: str, shape: tuple[int, ...], dtype: str, data: bytes | None = None, whole: str = ""
+    ) -> None:
         if data is None and dtype not in ir.INTEGER_BITS:
             raise ExtensionError(f"program {self.name}: {name} must have integers, got {dtype}")
         nbytes = prod(shape) * ir.INTEGER_BITS[dtype] // 8 if data is None else len(data)
         self._tensors.append(
-            ProgramTensor(name=name, role=role, shape=shape, dtype=dtype, layout="", nbytes=nbytes, data=data)
+            ProgramTensor(
+                name=name, role=role, shape=shape, dtype=dtype, layout="", nbytes=nbytes, data=data, whole=whole
+            )
         )
 
     # --- instructions

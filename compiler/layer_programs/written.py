@@ -52,6 +52,9 @@ def _written(extension: Extension, layer: Definition, config: Config) -> Written
         _require_known(f"{extension.place}: {label} must pack", item.sources, layer.inputs)
         outputs = [tensor for tensor in item.program.tensors if tensor.role == "output"]
         _require_known(f"{extension.place}: {label} must unpack", [item.result], outputs)
+        kept = [tensor.name for tensor in item.program.tensors if tensor.role == "resident"]
+        if kept:  # layers of a network have no state
+            raise ExtensionError(f"{extension.place}: {label} must have no resident tensor, got {kept[0]}")
     return WrittenProgram(label, tensors)
 
 

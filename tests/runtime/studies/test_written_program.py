@@ -193,7 +193,13 @@ def test_tensors_without_arrays_are_refused() -> None:
         plain = te.compute((1, 4, 3, 5), lambda n, c, y, x: other[y * 5 + x, n, c], "plain")
         return replace(program(layer, config), unpacking=plain)
 
+    def kept(layer: Any, config: Config) -> vdla.LayerProgram:
+        found = program(layer, config)
+        cache = vdla.ProgramTensor(name="cache", role="resident", shape=(4,), dtype="int8", layout="", nbytes=4)
+        return replace(found, program=replace(found.program, tensors=(*found.program.tensors, cache)))
+
     texts = {
+        kept: "must have no resident tensor, got cache",
         own: "must pack data int8[1, 4, 3, 5] or weight int8[4, 1, 1] or scale int64[4], got data int8[1, 4, 3, 6]",
         lost: "must unpack results int8[15, 1, 4], got other int8[15, 1, 4]",
     }

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention over a cache that stays on the device, against its integers in NumPy."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import vdla
+from vdla.compiler import te
+from vdla.compiler.extensions import LayerError
+from vdla.compiler.interpret import interpret
+from vdla.compiler.layer_programs import CachedAttention
+from vdla.compiler.operators.definitions.row_softmax import SHARE_BITS, row_shares
+from vdla.hardware.numerics import pack_scale, requantise, scales_from_floats
+from vdla.runtime.devices import open_device
+from vdla.runtime.devices.residents import Residents
+from vdla.runtime.devices.run import run
+from vdla.simulator.verify import verify
+from vdla.verification.adversary import Harm, attack
+
+DECODER = {"heads": 6, "kv_heads": 2, "size": 32, "places": 64, "score": 4e-4, "factor": 9000, "result": 4e-3}
+SIZES = {
+    "a decoder": ("pynq_z1_lm", {}),
+    "heads of their own": ("pynq_z1", {"heads": 4, "kv_heads": 4, "size": 64, "places": 48}),
+    "one head of keys": ("kv260", {"heads": 5, "kv_heads": 1, "size": 64}),
+    "entries of four": ("tiny", {"heads": 3, "kv_heads": 3, "size": 4, "places": 12, "score": 2e-3}),
+}
+
+
+@cache
+def machine(preset):
+    return vdla.extend(vdla.extend(vdla.Config.preset(preset), "softmax"), "transpose")
+
+
+def attention(preset="pynq_z1_lm", **fields):
+    return CachedAttention(config=machine(preset), **{**DECODER, **fields})
+
+
+class Model:
+    """The integers, with a cache of its own."""
+
+    def __init__(self, of: CachedAttention) -> None:
+        self.keys, self.values = np.zeros((2, of.kv_heads, of.places, of.size), int)
+        self.present = np.zeros(of.places, np.bool_)
+
+    def step(self, of, place, query, key, value):
+        """The results of attention over the first places of the cache, behind a new token."""
+        self.keys[:, place], self.values[:, place], self.present[place] = key, value, True
+        shared = [np.repeat(x[:, : of.places], of.heads // of.kv_heads, axis=0) for x in (self.keys, self.values)]
+        lack = -128 * 127 * of.config.block_out
+        sums = np.where(self.present[: of.places], np.einsum("hd,hpd->hp", query.astype(int), shared[0]), lack)
+        shares = scaled(softmax(scaled(sums, of.score), of.factor), 254 / (1 << SHARE_BITS), -127, -127)
+        return scaled(np.einsum("hp,hpd->hd", shares.astype(int) + 127, shared[1]), of.result)
+
+
+def token(of, rng):
+    """A query, a key and a value."""
+    shapes = {"query": of.heads, "key": of.kv_heads, "value": of.kv_heads}
+    return {name: rng.integers(-127, 128, (heads, of.size), np.int8) for name, heads in shapes.items()}
+
+
+def scaled(sums, factor, zero_point=0, low=-128):
+    lanes = np.broadcast_to(pack_scale(0, *scales_from_floats(factor)), sums.shape[-1:])
+    return requantise(sums, lanes, zero_point, low, 127)
+
+
+def softmax(scores, factor):
+    data = te.placeholder(scores.shape, "int8", "data")
+    return interpret(te.create_function([data], [row_shares(data, factor)], "softmax"), {"data": scores})["shares"]
+
+
+def differences(of, device, places, seed=0):
+    """The elements of results that differ over tokens at places, and the cycles of each."""
+    layer, model, rng = of.program(), Model(of), np.random.default_rng(seed)
+    wrong, cycles = 0, []
+    with Residents(device, [layer.program]) as kept:
+        for place in places:
+            given = token(of, rng)
+            result = run(layer.program, layer.pack(given), device, residents=kept, offsets=of.offsets(place))
+            expected = model.step(of, place, **given)
+            assert expected.any()
+            wrong += int((layer.unpack(result.outputs) != expected).sum())
+            cycles.append(result.statistics.total_cycles)
+    return wrong, cycles
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_results_are_the_integers_of_all_places_so_far(name):
+    preset, fields = SIZES[name]
+    of = attention(preset, **fields)
+    with open_device("sim", of.config) as device:
+        wrong, _ = differences(of, device, [0, 1, 2, of.places - 1, 5, 1, of.config.block_out])
+    assert wrong == 0
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_programs_are_safe_wherever_the_token_is(name):
+    preset, fields = SIZES[name]
+    program = attention(preset, **fields).program().program
+    assert verify(program).ok
+    assert verify(program).warnings == ()
+    if preset == "tiny":
+        assert attack(program).harm == Harm.NONE
+
+
+def test_every_token_of_a_cache_of_256_places_is_exact():
+    of = attention(places=256)
+    with open_device("sim", of.config) as device:
+        wrong, cycles = differences(of, device, range(256))
+    assert wrong == 0
+    assert len(set(cycles)) == 1
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+def test_the_rtl_takes_the_same_cycles():
+    of = attention()
+    runs = []
+    for name in ("sim", "rtl"):
+        with open_device(name, of.config) as device:
+            runs.append(differences(of, device, range(0, 64, 4)))
+    assert runs[0] == runs[1]
+    assert runs[1][0] == 0
+
+
+def test_programs_of_several_lengths_share_a_cache():
+    short, long = attention(places=32), attention(places=64)
+    layers, model, rng = {of: of.program() for of in (short, long)}, Model(long), np.random.default_rng(3)
+    programs = [layer.program for layer in layers.values()]
+    with open_device("sim", short.config) as device, Residents(device, programs) as kept:
+        for of, place in ((short, 0), (short, 7), (short, 31), (long, 32), (long, 50), (short, 9)):
+            given = token(of, rng)
+            result = run(layers[of].program, layers[of].pack(given), device, residents=kept, offsets=of.offsets(place))
+            assert (layers[of].unpack(result.outputs) == model.step(of, place, **given)).all()
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"size": 24}, "size must be a multiple of 16, got 24"),
+        ({"places": 0}, "places must be a multiple of 16, got 0"),
+        ({"heads": 5}, "heads must be a multiple of 2, got 5"),
+        ({"heads": 66}, "heads must be at most 64, got 66"),
+        ({"factor": 1 << 18}, "factor must be from 1 to 262143, got 262144"),
+        ({"places": 8192}, "places must fit 2048 entries of the pynq_z1_lm's buffers, got 3078 entries"),
+        ({"size": 1024}, "size must fit 2048 entries of the pynq_z1_lm's buffers, got 2064 entries"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(fields, message):
+    with pytest.raises(LayerError) as error:
+        attention(**fields)
+    assert str(error.value) == f"cached_attention: {message}"
+
+
+def test_a_machine_must_have_the_extensions():
+    for config, got in (
+        (vdla.Config.preset("pynq_z1"), "pynq_z1 without transpose"),
+        (vdla.extend(vdla.Config.preset("pynq_z1"), "transpose"), "pynq_z1 without softmax"),
+    ):
+        with pytest.raises(LayerError) as error:
+            CachedAttention(config=config, **DECODER)
+        rule = "cached_attention: machine must have the extensions softmax and transpose"
+        assert str(error.value) == f"{rule}, got {got}"
+
+
+def test_a_token_beyond_the_places_is_refused():
+    with pytest.raises(LayerError) as error:
+        attention().offsets(64)
+    assert str(error.value) == "cached_attention: place must be from 0 to 63, got 64"
