@@ -32,8 +32,10 @@ from vdla.compiler.codegen.vdla.program_tensors import (
     check_chain,
     in_wholes,
     places_of,
+    private_tensor,
     private_tensors,
     share_scratch,
+    wholes_of,
     written_bytes,
 )
 from vdla.compiler.codegen.vdla.schedule_steps import Part
@@ -67,8 +69,8 @@ def compile_chain(
     places = places_of(f"compile_chain {name}", joined, sizes)
     tensors = chain_tensors(name, links, outputs, joined, places)
     for position, link in enumerate(links):
-        for local_name, private in private_tensors(position, link).items():
-            tensors.append(replace(link.tensor(local_name), name=private))
+        names = private_tensors(position, link)
+        tensors += [private_tensor(link, local_name, names) for local_name in names]
     lines = [link.lines for link in links]
     parts = _parts(config, links, places)
     finished = any(isinstance(link, ProgramLink) for link in links)
@@ -90,7 +92,7 @@ def _parts(config: Config, links: Sequence[AnyLink], places: Places = MappingPro
     for position, link in enumerate(links):
         tiled, names = known[id(_source(link))], {**link.tensors, **private_tensors(position, link)}
         part_ops = replace(tiled, ops=in_wholes(config, tiled.ops, names, places))
-        result.append(Part(part_ops, _whole_names(names, places)))
+        result.append(Part(part_ops, _whole_names(names, places), wholes_of(config, link, names)))
     return result
 
 

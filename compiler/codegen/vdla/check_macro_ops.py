@@ -8,6 +8,7 @@ at a time, to say what is wrong; `form_touches` finds out for all of a form whet
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -33,8 +34,7 @@ class MacroOpChecker:
     ) -> None:
         self.config = config
         self.addresses = addresses
-        self.beats = {tensor.name: tensor.nbytes // config.axi_bytes for tensor in tensors}
-        self.shared = shared_tensors(ops)
+        self.dram = DramSpaces(config, ops, tensors)
         self.footprints = footprint.Footprints(config)
         self.kernels = KernelOffsets(config)
 
@@ -68,18 +68,46 @@ class MacroOpChecker:
     def _in_dram(self, where: str, op: MacroOp, row: Row) -> Iterator[Touch]:
         if op.tensor is None:
             return
-        excess = self.footprints.dram_excess(row, self.beats[op.tensor], op.tensor)
+        excess = self.footprints.dram_excess(row, self.dram.beats[op.tensor], op.tensor)
         if excess is not None:
             raise BuildError(f"{where}: {excess}")
-        if op.tensor in self.shared:
-            yield Touch(("dram", op.tensor), self.footprints.beats(row), isinstance(op.instruction, Store))
+        if self.dram.is_shared(op.tensor):
+            space, beats = self.dram.place(op.tensor)
+            places = self.footprints.beats(row) if beats is None else beats
+            yield Touch(space, places, isinstance(op.instruction, Store))
 
 
-def shared_tensors(ops: Sequence[MacroOp]) -> set[str]:
-    """The tensors that are both loaded and stored; only they cause dependences through DRAM."""
-    loaded = {op.tensor for op in ops if isinstance(op.instruction, Load)}
-    stored = {op.tensor for op in ops if isinstance(op.instruction, Store)}
-    return {name for name in loaded & stored if name is not None}
+class DramSpaces:
+    """The tensors of operations in DRAM: their `beats`, and the spaces in which dependences arise;
+    a part may lie anywhere in its whole.
+    """
+
+    def __init__(self, config: Config, ops: Sequence[MacroOp], tensors: Sequence[ProgramTensor]) -> None:
+        self.beats = {tensor.name: tensor.nbytes // config.axi_bytes for tensor in tensors}
+        self._wholes = {tensor.name: tensor.whole for tensor in tensors if tensor.whole}
+        self._shared = shared_tensors(ops, self._wholes)
+
+    def _whole(self, tensor: str) -> str:
+        return self._wholes.get(tensor, tensor)
+
+    def is_shared(self, tensor: str) -> bool:
+        """Whether accesses to a tensor cause dependences."""
+        return self._whole(tensor) in self._shared
+
+    def place(self, tensor: str) -> tuple[Hashable, slice | None]:
+        """The space of a tensor; of a part, all beats that it may touch there."""
+        whole = self._whole(tensor)
+        return ("dram", whole), None if whole == tensor else slice(0, self.beats[whole])
+
+
+def shared_tensors(ops: Sequence[MacroOp], wholes: Mapping[str, str] = MappingProxyType({})) -> set[str]:
+    """The tensors that are both loaded and stored; only they cause dependences through DRAM.
+
+    Those that are parts are their `wholes`.
+    """
+    moves = [(op.instruction, wholes.get(op.tensor, op.tensor)) for op in ops if op.tensor is not None]
+    loaded = {name for instruction, name in moves if isinstance(instruction, Load)}
+    return loaded & {name for instruction, name in moves if isinstance(instruction, Store)}
 
 
 def bounds(where: Where, default: int) -> tuple[int, int]:
@@ -133,8 +161,7 @@ class _Collector:
     ) -> None:
         self.config, self.placed, self.addresses = config, placed, addresses
         self.footprints = Footprints(config)
-        self.beats = {tensor.name: tensor.nbytes // config.axi_bytes for tensor in tensors}
-        self.shared = shared_tensors(placed.forms)
+        self.dram = DramSpaces(config, placed.forms, tensors)
         used, *extremes = (column.tolist() for column in placed.extremes)
         self.extremes = dict(zip(used, zip(*extremes, strict=True), strict=True))  # by form
         self.kernels = KernelOffsets(config)
@@ -201,12 +228,13 @@ class _Collector:
 
     def _add_beats(self, form: MacroOp, most: Row, rows: Ints) -> None:
         assert form.tensor is not None
-        if self.footprints.dram_excess(most, self.beats[form.tensor], form.tensor) is not None:
+        if self.footprints.dram_excess(most, self.dram.beats[form.tensor], form.tensor) is not None:
             raise _Outside
-        if form.tensor in self.shared:
+        if self.dram.is_shared(form.tensor):
+            space, beats = self.dram.place(form.tensor)
             distance = self.placed.fields["dram"][rows] - most[COL["dram"]]
-            beats = self.footprints.beats(most)
-            self._list(("dram", form.tensor)).add(rows, beats, distance, isinstance(form.instruction, Store))
+            where = (self.footprints.beats(most), distance) if beats is None else (beats, np.zeros(len(rows), np.int64))
+            self._list(space).add(rows, *where, isinstance(form.instruction, Store))
 
     def _list(self, space: Hashable) -> TouchList:
         return self.spaces.setdefault(space, TouchList())

@@ -22,6 +22,7 @@ from vdla.compiler.ir import INTEGER_BITS, function_lines, output_names
 from vdla.compiler.memory_plan import ValueLife, plan_memory
 from vdla.compiler.tensorize import GLOBAL
 from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import UOPS, Program, ProgramTensor
 from vdla.hardware.timing import PAGE_BYTES
 
@@ -72,7 +73,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class ProgramLink:
-    """One finished program of a chain; its tensors have shapes of its own, and equal bytes."""
+    """One finished program of a chain; its tensors have shapes of its own, and equal bytes.
+
+    Its resident tensors are its alone; those without a name in `tensors` get one.
+    """
 
     program: Program
     tensors: Mapping[str, str]
@@ -85,7 +89,7 @@ class ProgramLink:
     @property
     def parameters(self) -> tuple[str, ...]:
         """The tensors of the program that others know."""
-        return tuple(one.name for one in self.program.tensors if one.role not in ("constant", "scratch"))
+        return tuple(one.name for one in self.program.tensors if one.role in ("input", "weight", "output"))
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -234,7 +238,20 @@ def _shared_tensor(names: Sequence[str], nbytes: int) -> ProgramTensor:
 
 def private_tensors(position: int, link: AnyLink) -> dict[str, str]:
     """The chain's names of a link's own tensors in DRAM."""
-    return {name: f"link{position}.{name}" for name in link.private}
+    return {name: link.tensors.get(name, f"link{position}.{name}") for name in link.private}
+
+
+def private_tensor(link: AnyLink, name: str, names: Mapping[str, str]) -> ProgramTensor:
+    """One of a link's own tensors, by the chain's `names`."""
+    tensor = link.tensor(name)
+    return replace(tensor, name=names[name], whole=names.get(tensor.whole, ""))
+
+
+def wholes_of(config: Config, link: AnyLink, names: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+    """What the parts of a link's resident tensors lie in, and its beats, by the chain's `names`."""
+    tensors = {name: link.tensor(name) for name in link.private}
+    parts = {name: tensors[tensor.whole] for name, tensor in tensors.items() if tensor.whole}
+    return {names[name]: (names[whole.name], whole.nbytes // config.axi_bytes) for name, whole in parts.items()}
 
 
 def chain_tensors(
@@ -301,6 +318,7 @@ def check_chain(name: str, links: Sequence[AnyLink], outputs: Sequence[str], joi
                 f"{where}: tensors of link {position} ({link.name}) must name {', '.join(missing)}, "
                 f"got {', '.join(link.tensors) or 'none'}"
             )
+    _check_residents(where, links)
     _check_order(where, links, joined)
     parts = {part for names in joined.values() for part in names}
     made = {*joined, *(tensor for link in links for tensor in written(link))}
@@ -312,6 +330,33 @@ def check_chain(name: str, links: Sequence[AnyLink], outputs: Sequence[str], joi
             raise LoweringError(f"{where}: outputs must be whole tensors, got the part {tensor}")
     for tensor in made - used - set(outputs):
         raise LoweringError(f"{where}: tensor {tensor} must be read or an output, got neither")
+
+
+def _check_residents(where: str, links: Sequence[AnyLink]) -> None:
+    """Reject two links with one resident tensor, and a program that loads one before it stores to
+    it: LOADs may go ahead, but for the STOREs before them.
+    """
+    owner: dict[str, int] = {}
+    for position, link in enumerate(links):
+        for local_name, name in private_tensors(position, link).items():
+            if link.tensor(local_name).role != "resident":
+                continue
+            if name in owner:
+                rule = f"resident tensor {name} must be of one link"
+                raise LoweringError(f"{where}: {rule}, got links {owner[name]} and {position}")
+            owner[name] = position
+            if isinstance(link, ProgramLink) and _is_loaded_first(link.program, local_name):
+                rule = f"resident tensor {name} must be stored to before it is loaded"
+                raise LoweringError(f"{where}: {rule}, got a LOAD before a STORE in link {position}")
+
+
+def _is_loaded_first(program: Program, name: str) -> bool:
+    """Whether a LOAD of a resident tensor, or of a part of it, stands before a STORE to one."""
+    used = [index for index, tensor in enumerate(program.tensors) if name in (tensor.name, tensor.whole)]
+    moves = np.flatnonzero(np.isin(program.tensor_of, used))
+    stores = moves[program.columns[moves, COL["opcode"]] == Opcode.STORE]
+    loads = moves[program.columns[moves, COL["opcode"]] == Opcode.LOAD]
+    return bool(len(loads) and len(stores) and loads[0] < stores[-1])
 
 
 def _check_order(where: str, links: Sequence[AnyLink], joined: Joined) -> None:

@@ -7,7 +7,7 @@ Steps are numbered over all parts, in the order of the parts and of their groups
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -28,10 +28,14 @@ NO_STEP = -1
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Part:
-    """One function of a chain; `tensors` are the chain's names of its tensors in DRAM."""
+    """One function of a chain; `tensors` are the chain's names of its tensors in DRAM.
+
+    `wholes` has, by the chain's names of parts, the name and the beats of what they lie in.
+    """
 
     ops: TiledOps
     tensors: Mapping[str, str]
+    wholes: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -242,12 +246,14 @@ def _moves(config: Config, parts: Sequence[Part]) -> Iterator[_Moves]:
         for index, rows in ops.rows():
             form = ops.forms[index]
             if form.tensor is not None:
+                name = part.tensors.get(form.tensor, f"{number}.{form.tensor}")
+                whole, count = part.wholes.get(name, ("", 0))
                 yield _Moves(
                     part=number,
-                    tensor=part.tensors.get(form.tensor, f"{number}.{form.tensor}"),
+                    tensor=whole or name,
                     stores=isinstance(form.instruction, Store),
-                    beats=footprints.beats(table[index]),
-                    dram=ops.dram[rows],
+                    beats=slice(0, count) if whole else footprints.beats(table[index]),
+                    dram=np.zeros(len(rows), np.int64) if whole else ops.dram[rows],
                     step=first + part.ops.group[rows],
                 )
         first += part.ops.groups

@@ -31,7 +31,8 @@ class ChainStep:
     """One operator of a chain.
 
     `tensors` maps parameters of its program (data, other, output) to tensors of the chain; other
-    parameters, such as weight and scale, are named `name.parameter`.
+    parameters, such as weight and scale, are named `name.parameter`. It may name resident tensors
+    of a written program, and their parts.
     """
 
     name: str
@@ -154,7 +155,7 @@ def _templated(step: ChainStep) -> Operator:
 def _link(step: ChainStep) -> AnyLink:
     tensors = {parameter: step.tensor(parameter) for parameter in step.parameters}
     if isinstance(step.operator, WrittenOperator):
-        return ProgramLink(step.operator.program, tensors)
+        return ProgramLink(step.operator.program, {**step.tensors, **tensors})
     function = step.operator.function
     weights = tuple(name for name in CONSTANTS if name in function.params)
     return Link(function, tensors, weights, step.operator.dimensions)

@@ -36,7 +36,8 @@ class WrittenOperator:
     @property
     def parameters(self) -> tuple[str, ...]:
         """The tensors that the program reads and writes, without constants of its own."""
-        return tuple(tensor.name for tensor in self.program.tensors if tensor.role not in ("constant", "scratch"))
+        roles = ("input", "weight", "output")
+        return tuple(tensor.name for tensor in self.program.tensors if tensor.role in roles)
 
     @property
     def estimated_cycles(self) -> float:

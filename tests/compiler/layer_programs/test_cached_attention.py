@@ -7,17 +7,22 @@ from functools import cache
 
 import numpy as np
 import pytest
+from helpers.resident_programs import APPEND, append
 
 import vdla
 from vdla.compiler import te
+from vdla.compiler.codegen.vdla import LoweringError
 from vdla.compiler.extensions import LayerError
 from vdla.compiler.interpret import interpret
 from vdla.compiler.layer_programs import CachedAttention
 from vdla.compiler.operators.definitions.row_softmax import SHARE_BITS, row_shares
+from vdla.compiler.operators.vdla import Chain, ChainStep, WrittenOperator
+from vdla.compiler.templates import dense
 from vdla.hardware.numerics import pack_scale, requantise, scales_from_floats
 from vdla.runtime.devices import open_device
 from vdla.runtime.devices.residents import Residents
 from vdla.runtime.devices.run import run
+from vdla.simulator.simulate import simulate
 from vdla.simulator.verify import verify
 from vdla.verification.adversary import Harm, attack
 
@@ -135,6 +140,83 @@ def test_programs_of_several_lengths_share_a_cache():
             given = token(of, rng)
             result = run(layers[of].program, layers[of].pack(given), device, residents=kept, offsets=of.offsets(place))
             assert (layers[of].unpack(result.outputs) == model.step(of, place, **given)).all()
+
+
+# --- in a chain -----------------------------------------------------------------------------------
+
+KEPT = ("keys", "rows", "values", "key_row", "value_row", "value_rows", "value_squares")
+
+
+def layer_of(of: CachedAttention) -> Chain:
+    """Products that make a query, a key and a value, attention, and the product behind it."""
+    features = of.heads * of.size
+    widths = {"query": features, "key": of.kv_heads * of.size, "value": of.kv_heads * of.size}
+    made = [
+        ChainStep(name, dense(of.config, rows=1, in_features=64, out_features=width), {"data": "x", "output": name})
+        for name, width in widths.items()
+    ]
+    names = {f"{name}_entries": name for name in widths} | {"result": "attended"} | {name: name for name in KEPT}
+    attended = ChainStep("attention", WrittenOperator("attention", of.program().program, 0, 1, ()), names)
+    behind = dense(of.config, rows=1, in_features=features, out_features=48)
+    last = ChainStep("out", behind, {"data": "attended", "output": "y"})
+    return Chain(of.config, "layer", (*made, attended, last), ("y",))
+
+
+@pytest.mark.parametrize(
+    ("name", "in_turn"), [("sim", False), ("sim", True), pytest.param("rtl", False, marks=pytest.mark.rtl)]
+)
+def test_it_is_one_program_with_the_products_around_it(name, in_turn, monkeypatch):
+    if in_turn:
+        monkeypatch.setattr("vdla.compiler.codegen.vdla.chain.list_schedule", lambda config, parts, ahead: None)
+    of, rng = attention(places=32), np.random.default_rng(5)
+    chain, model, constants, weights = layer_of(of), Model(of), {}, {}
+    shapes = {"query": (192, 64), "key": (64, 64), "value": (64, 64), "out": (48, 192)}
+    for step, shape in shapes.items():
+        weights[step] = rng.integers(-127, 128, shape, np.int8), np.full(shape[0], 1 / 256)
+        constants |= chain.pack_constants(step, weights[step][0], multiplier=weights[step][1])
+    program = chain.program
+    assert verify(program).ok
+    cycles = simulate(program, mode="timing").statistics.total_cycles
+    with open_device(name, of.config) as device, Residents(device, [program]) as kept:
+        for place in (0, 1, 20, 1):
+            x = rng.integers(-127, 128, (1, 64), np.int8)
+            given = chain.pack_input("x", x) | constants
+            result = run(program, given, device, residents=kept, offsets=of.offsets(place))
+            got = chain.unpack("y", result.outputs)
+            token = {step: product(x, *weights[step]).reshape(-1, of.size) for step in ("query", "key", "value")}
+            attended = model.step(of, place, **token).reshape(1, -1)
+            assert (got == product(attended, *weights["out"])).all()
+            assert result.statistics.total_cycles == cycles
+
+
+def product(x, weight, scale):
+    """The requantised product of a row."""
+    return scaled(x.astype(int) @ weight.T.astype(int), scale[0])
+
+
+def chained(*programs, names=None):
+    """A chain of written programs with inputs of their own."""
+    steps = [
+        ChainStep(f"s{n}", WrittenOperator("w", program, 0, 1, ()), {"total": f"y{n}", **(names or {})})
+        for n, program in enumerate(programs)
+    ]
+    return Chain(programs[0].config, "two", steps, [f"y{n}" for n in range(len(programs))])
+
+
+def test_a_resident_tensor_is_of_one_link():
+    both = chained(append(), append())
+    assert sorted(t.name for t in both.program.tensors if t.role == "resident") == ["link0.sums", "link1.sums"]
+    with pytest.raises(LoweringError) as error:
+        _ = chained(append(), append(), names={"sums": "sums"}).program
+    assert str(error.value) == "compile_chain two: resident tensor sums must be of one link, got links 0 and 1"
+
+
+def test_a_link_stores_to_a_resident_tensor_before_it_loads_it():
+    early = append(APPEND, ("load acc dram=x", "load acc dram=sums sram=9\nload acc dram=x"))
+    with pytest.raises(LoweringError) as error:
+        _ = chained(early).program
+    rule = "resident tensor link0.sums must be stored to before it is loaded"
+    assert str(error.value) == f"compile_chain two: {rule}, got a LOAD before a STORE in link 0"
 
 
 @pytest.mark.parametrize(
