@@ -24,7 +24,7 @@ BENCHES ?= layers simulator compile mutants coverage equality rtl area cpu fuzz
 NUMPY1_TESTS ?= tests/hardware tests/simulator tests/boards tests/runtime/native/test_kernel.py tests/commands/test_cli.py tests/benchmarks/test_benchmarks.py tests/verification/programs/test_suite.py
 
 # PYNQ pins numpy below 2. In one process: its client keeps its state in a file of the installation.
-BOARD_TESTS ?= tests/boards/pynq tests/runtime/devices/test_device.py tests/runtime/devices/test_pynq_device.py tests/runtime/devices/test_pynq_virtual.py tests/runtime/devices/test_pynq_network.py tests/runtime/devices/test_pynq_status.py
+BOARD_TESTS ?= tests/boards/pynq tests/runtime/devices/test_device.py tests/runtime/devices/test_residents.py tests/runtime/devices/test_pynq_device.py tests/runtime/devices/test_pynq_virtual.py tests/runtime/devices/test_pynq_network.py tests/runtime/devices/test_pynq_status.py
 
 # What holds for the whole tree and needs neither a build nor a simulation.
 CHECKS ?= tests/test_imports.py tests/test_on_board.py tests/test_names.py tests/test_map.py tests/test_docstrings.py tests/test_packaging.py tests/test_version.py tests/test_docs.py::test_pages_and_examples_import_the_public_surface_only tests/test_docs.py::test_every_source_file_that_a_page_names_exists

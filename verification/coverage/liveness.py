@@ -48,13 +48,19 @@ def compared_data(program: Program) -> ComparedData:
         compared[number] = any(mask[where].any() for mask, where in written)
         if not compared[number]:
             continue
-        for mask, where in written:
+        for mask, where in written if not _is_part(program, number) else ():
             mask[where] = False
         for space, access in accesses:
             if not access.writes:
                 live[space][access.where] = True
     chosen = np.flatnonzero(compared)
     return ComparedData(compared, walk.all_micro_ops(chosen), walk.all_scales(chosen))
+
+
+def _is_part(program: Program, number: int) -> bool:
+    """Whether an instruction accesses a part, so that it writes some of the beats that it may."""
+    tensor = int(program.tensor_of[number])
+    return tensor >= 0 and bool(program.tensors[tensor].whole)
 
 
 def _everything(program: Program) -> dict[Space, Bools]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import numpy as np
 import pytest
 from helpers.resident_programs import APPEND, append, keys_program, row_offset
@@ -11,9 +13,10 @@ from vdla.hardware.config import Config
 from vdla.hardware.program import ProgramError
 from vdla.runtime.devices import DEVICES, open_device
 from vdla.runtime.devices.residents import Residents
-from vdla.runtime.devices.run import run
+from vdla.runtime.devices.run import run, upload
 from vdla.runtime.diagnosis.comparison import compare
 from vdla.simulator.simulate import simulate
+from vdla.support.errors import Error
 
 TINY = Config.preset("tiny")
 PROGRAM = append()
@@ -60,6 +63,19 @@ def test_keys_are_appended_in_place_and_read_as_weights(device):
         assert not kept.read("keys").any()
         kept.write("keys", np.ones((2, 3, 4, 4), np.int8))
         assert (kept.read("keys") == 1).all()
+
+
+def test_no_device_runs_a_part_outside_of_its_whole(device):
+    short, long = keys_program(TINY, 1, 3), keys_program(TINY, 3, 3)
+    given = {name: np.ones((3, 4), np.int8) for name in ("key", "query")}
+    with Residents(device, [short, long]) as kept, ExitStack() as stack:
+        held = kept.addresses(short, device)
+        addresses = upload(short, given, device, stack, held=held)
+        with pytest.raises(Error, match=r"place of row must be inside of keys, got bytes"):
+            device.run(short, {**addresses, "row": addresses["keys"] + 96})
+        assert not kept.read("keys").any()
+        device.run(short, addresses)
+        assert kept.read("keys").any()
 
 
 @pytest.mark.rtl

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from helpers.hand_programs import messages
 from helpers.resident_programs import APPEND, append, keys_program
@@ -12,6 +13,7 @@ from vdla.simulator.verify import verify
 from vdla.simulator.verify.clear import clear
 from vdla.simulator.verify.tokens import token_run
 from vdla.verification.adversary import Harm, attack
+from vdla.verification.programs.mutation import mutants
 
 ALONE = ((" signal=compute", ""), (" wait=store", ""))  # no token from the STORE to the LOAD
 
@@ -72,3 +74,13 @@ def test_the_check_on_whole_arrays_agrees(change):
     program = append(APPEND, *change)
     found = clear(program, token_run(program.columns))
     assert (found is not None) == verify(program).ok
+
+
+@pytest.mark.parametrize("program", [append(), keys_program(Config.preset("tiny"), 3, 2)], ids=["append", "keys"])
+def test_no_mutant_that_is_verified_can_be_harmed(program):
+    refused = 0
+    for mutant in mutants(program, 120, np.random.default_rng(7)):
+        verdict = verify(mutant.program)
+        refused += not verdict.ok
+        assert not (verdict.ok and attack(mutant.program, count=2).harmful), mutant
+    assert refused > 20
