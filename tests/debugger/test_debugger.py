@@ -77,6 +77,7 @@ def naive(program: Program, arrays: dict[str, Any], order: np.ndarray) -> Engine
     return engine
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", MACHINES)
 def test_contents_in_any_cycle_are_those_of_the_instructions_that_ended(name: str) -> None:
     config = MACHINES[name]
@@ -124,6 +125,7 @@ def test_values_have_the_elements_of_their_buffers(gemm: Debugger) -> None:
     assert (bias & 0xFFFFFFFF, mult, shift) == (lane & 0xFFFFFFFF, lane >> 32 & 0xFFFFFF, lane >> 56 & 63)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", MACHINES)
 @given(
     seed=st.integers(0, 1),

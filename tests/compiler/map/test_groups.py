@@ -51,6 +51,7 @@ def result_of(operator, **arrays):
     return operator.unpack(vdla.simulate(operator.program, operator.pack(**arrays)).outputs)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("machine", list(MACHINES))
 @pytest.mark.parametrize(("kernel", "strides", "pads"), [(2, 2, 0), (3, 2, 1), (2, 1, 0)])
 def test_pooling_by_groups_of_pixels_is_exact(machine, kernel, strides, pads):
@@ -95,6 +96,7 @@ def test_sums_along_two_dimensions_of_an_entry_are_exact():
     assert used and all(np.array_equal(result_of(op, rows=data), data.sum(axis=(1, 2))) for op in used)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("machine", list(MACHINES))
 @pytest.mark.parametrize(
     "place", [lambda j, o, lanes: j * lanes + o, lambda j, o, lanes: 4 * o + j], ids=["groups", "interleaved"]

@@ -126,6 +126,7 @@ def densified(w):
     return dense
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("machine", list(MACHINES))
 @pytest.mark.parametrize("flat", [False, True], ids=["groups", "flat"])
 def test_sparse_products_are_exact(machine, flat):
@@ -215,6 +216,7 @@ def bit_serial(config):
     return extension(config, "bits", value, x="inp", w="wgt", plane="immediate")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("machine", list(MACHINES))
 @pytest.mark.parametrize("width", [1, 3])
 def test_weights_of_any_width_are_exact(machine, width):
@@ -254,6 +256,7 @@ def rows_layer(rows, terms, later=False):
     return te.compute((rows,), lambda n: te.max(keyed(wide(data[n, k]), k, later), axis=k), "layer")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("machine", list(MACHINES))
 @pytest.mark.parametrize(("terms", "later"), [(37, False), (3, False), (40, True)])
 def test_largest_elements_and_their_places_are_exact(machine, terms, later):
@@ -279,6 +282,7 @@ def test_an_immediate_must_hold_every_place():
 # --- no sums --------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("machine", list(MACHINES))
 @pytest.mark.parametrize("flat", [False, True], ids=["pairs", "strided"])
 def test_differences_of_elements_of_a_lane_are_exact(machine, flat):

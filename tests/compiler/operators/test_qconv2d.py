@@ -137,6 +137,7 @@ def test_the_batch_of_qconv2d_may_be_a_symbol(name: str) -> None:
     np.testing.assert_array_equal(kernel(np.tile(x, (3, 1, 1, 1)), *rest), np.tile(case.expected(), (3, 1, 1, 1)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("packed_for", ["x86-64-avx512", "x86-64-avx2", "neoverse-n1", "aarch64"])
 @pytest.mark.parametrize("name", ["3x3", "depthwise with stride"])
 def test_a_qconv2d_layout_for_another_cpu_runs_everywhere(name: str, packed_for: str) -> None:

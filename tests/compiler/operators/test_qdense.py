@@ -154,6 +154,7 @@ def test_qdense_kernels_are_exact_on_emulated_arm_cpus(name: str, target: str, t
     np.testing.assert_array_equal(call(tmp_path, target, built, arrays)["y"], expected)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("packed_for", ["x86-64-avx512", "x86-64-avx2", "neoverse-n1", "aarch64"])
 @pytest.mark.parametrize("name", ["int8 ragged", "s2u2 ragged", "bipolar ragged"])
 def test_a_qdense_layout_for_another_cpu_runs_everywhere(name: str, packed_for: str) -> None:

@@ -43,6 +43,7 @@ def test_the_transforms_compute_a_correlation(tile):
     )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("tile", TRANSFORMS)
 @pytest.mark.parametrize("name", CASES)
 def test_winograd_equals_the_model(name, tile):
@@ -52,6 +53,7 @@ def test_winograd_equals_the_model(name, tile):
     close(got, model(x, weight, 1, pads), tile)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("tile", TRANSFORMS)
 @pytest.mark.parametrize("name", CASES)
 def test_scheduled_winograd_equals_the_model(name, tile):
@@ -166,6 +168,7 @@ def test_invalid_winograd_arguments_are_refused(call, message):
     assert str(failure.value) == message
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize("channels, outputs, shape", [(16, 16, (8, 8)), (11, 21, (7, 9)), (24, 8, (14, 5))])
 def test_blocks_of_channels_equal_the_plain_image(tile, channels, outputs, shape):

@@ -38,6 +38,7 @@ def test_every_tensor_of_the_integer_graph(quantised):
         assert np.array_equal(found[name], wanted[name]), name
 
 
+@pytest.mark.sampled
 def test_the_compiled_network(quantised):
     model, inputs = quantised
     wanted = exact(model, inputs).outputs

@@ -58,7 +58,7 @@ def test_subtle_defects_are_found() -> None:
 @pytest.mark.long
 def test_every_defect_of_a_sample_is_found() -> None:
     """One of all 20 has no effect on `tiny`, whose entries have one beat: `deep` finds it."""
-    count = long_count(20, share=2)
+    count = long_count(20)
     result = run(seed=1, count=count)
     print(*result.receipt["verdicts"], sep="\n")
     assert result.receipt["survivors"] == []
