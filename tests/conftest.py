@@ -47,6 +47,7 @@ def pytest_report_header() -> str:
     return f"{SAMPLE_VARIABLE}={SAMPLE}"
 
 
+@pytest.hookimpl(trylast=True)  # after -k and -m: what they choose alone is not left out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Without `--long`, tests that are marked `long` do not run; with it, those marked `short` do
     not, since a long one has all of their cases. Of cases that are marked `sampled` some run. With

@@ -19,6 +19,7 @@ def test_every_figure_that_measures_something_is_known():
     assert list(FIGURES) == [f"figure{number}" for number in NUMBERS]
 
 
+@pytest.mark.sampled
 @pytest.mark.long
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_figure_is_measured_and_drawn(number):

@@ -73,6 +73,11 @@ def lengths(usual: bool, chosen: bool) -> list[pytest.MarkDecorator]:
     return [pytest.mark.long]
 
 
+def turn(place: int, count: int, number: int = SAMPLE) -> bool:
+    """Whether a test that takes turns with others runs for this commit; in a release all do."""
+    return ALL or number % count == place
+
+
 def sampled(items: Sequence[pytest.Item], number: int = SAMPLE) -> list[pytest.Item]:
     """Of each test function that is marked `sampled`, its first case, a case for each value of the
     parameters that vary beside each other, and a third of the others; all other tests.

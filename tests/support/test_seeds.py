@@ -80,6 +80,16 @@ def test_a_commit_has_a_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert module.number_of_commit() == 0
 
 
+def test_one_of_the_tests_that_take_turns_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ALL", False)
+    assert [[module.turn(place, 2, number) for place in range(2)] for number in (6, 7)] == [
+        [True, False],
+        [False, True],
+    ]
+    monkeypatch.setattr(module, "ALL", True)
+    assert all(module.turn(place, 2, 6) for place in range(2))
+
+
 def test_all_processes_have_the_sample_of_the_head(pytestconfig: pytest.Config) -> None:
     assert os.environ["VDLA_SAMPLE"] == str(module.SAMPLE)
     assert f"VDLA_SAMPLE={module.SAMPLE}" in pytestconfig.hook.pytest_report_header(

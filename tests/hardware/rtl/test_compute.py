@@ -39,6 +39,7 @@ ENTRIES = 12  # entries of each half of the accumulator that are loaded
 UOP_AT, ACC_AT, WIDE_AT = 0, 0x2000, 0x3000
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize("machine", [Config.preset("tiny"), ODD], ids=["tiny", "odd"])
 def test_the_compute_unit_passes_its_bench(machine):

@@ -19,6 +19,7 @@ WRITE_DELAY = 12  # from a slot to the write of the output buffer
 CYCLES = 1500
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize("machine", ["tiny", ODD], ids=["tiny", "odd"])
 def test_the_emit_stage_passes_its_bench(machine):

@@ -22,6 +22,7 @@ UNITS = 3
 START_DELAY = 3
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["tiny", pytest.param("pynq_z1", marks=pytest.mark.long)])
 def test_fetch_passes_its_bench(name):

@@ -18,6 +18,7 @@ from vdla.hardware.program import STREAM
 BUILD = 0x9A5F6C3BD2E1
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize(
     "machine", [Config.preset("tiny"), pytest.param(ODD, marks=pytest.mark.long)], ids=["tiny", "odd"]

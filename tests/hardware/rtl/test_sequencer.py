@@ -29,6 +29,7 @@ EXECUTE, HOLD = 2, 1  # bits of valid_o
 PICKS = ("sum", "shift", "operand", "min", "max", "clip")
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize("machine", ["tiny", ODD], ids=["tiny", "odd"])
 def test_the_sequencer_passes_its_bench(machine):

@@ -18,6 +18,7 @@ BYTES = 1 << 16
 STORING = [Config.preset("tiny"), Config.preset("batch4"), TWO_PORTS, FOUR_PORTS]
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize("machine", STORING, ids=lambda machine: machine.name)
 def test_the_store_unit_passes_its_bench(machine):
