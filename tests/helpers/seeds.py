@@ -103,5 +103,13 @@ def _values(item: pytest.Item) -> dict[str, Hashable]:
     callspec = getattr(item, "callspec", None)
     if callspec is None:
         return {}
-    values = callspec.params.items()
-    return {name: value if isinstance(value, Hashable) else callspec.indices[name] for name, value in values}
+    return {name: value if _has_hash(value) else callspec.indices[name] for name, value in callspec.params.items()}
+
+
+def _has_hash(value: object) -> bool:
+    """Whether a value can be an element of a set, which a tuple of arrays cannot."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
