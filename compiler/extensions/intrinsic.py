@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from vdla.compiler.codegen.vdla import ComputeFields, LoweringError, fold_compute
@@ -20,6 +20,7 @@ from vdla.compiler.extensions.digits import with_digits
 from vdla.compiler.extensions.extension import CPU_SCOPES, Extension
 from vdla.compiler.extensions.load import Source, declared_for, extension_of
 from vdla.compiler.extensions.state import ExtensionError
+from vdla.compiler.ir.by_identity import Same
 from vdla.compiler.ir.literals import integer
 from vdla.compiler.target import Target, host
 from vdla.compiler.tensorize import Intrinsic, IntrinsicError, StepCycles
@@ -67,6 +68,13 @@ def extension_intrinsic(extension: Extension, config: Config) -> Intrinsic:
         IntrinsicError: an operand is indexed by more than whole axes, or is private state.
         ExtensionError: the declaration does not fit the machine.
     """
+    return _intrinsic(Same(extension), config)
+
+
+@lru_cache(maxsize=256)
+def _intrinsic(key: Same[Extension], config: Config) -> Intrinsic:
+    """One object for each declaration and machine, by whose identity its matches are kept."""
+    extension = key.node
     ports = extension.operands(config).states
     if ports or extension.output is None:
         states = ", ".join(port.state.name for port in ports)

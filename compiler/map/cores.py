@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from vdla.compiler import ir
 from vdla.compiler.codegen.vdla.intrinsics import vector
@@ -72,14 +73,20 @@ def machine_cores(config: Config) -> list[Core]:
     """The intrinsics of a machine, those of its extensions included: those that accumulate, then
     those of element-wise steps.
     """
+    return list(_cores(config, tuple(machine_intrinsics(config))))
+
+
+@lru_cache(maxsize=64)
+def _cores(config: Config, declared: tuple[Intrinsic, ...]) -> tuple[Core, ...]:
+    """The cores of a machine and the intrinsics of its extensions."""
     source = Source.INP if config.block_out % config.block_in == 0 else Source.ACC
     reductions = [
         Core(vector.reduction(config, op), vector.reduction(config, op, source))
         for op in (VectorOp.ADD, VectorOp.MAX, VectorOp.MIN)
     ]
     depthwise = Core(vector.mac(config, Operand.WGT), vector.mac(config, Operand.WGT, source))
-    declared = of_intrinsics([gemm(config), *machine_intrinsics(config)])
-    return [*declared, depthwise, *reductions, *_element_wise(config, source)]
+    first = of_intrinsics([gemm(config), *declared])
+    return (*first, depthwise, *reductions, *_element_wise(config, source))
 
 
 def of_intrinsics(intrinsics: Sequence[Intrinsic]) -> list[Core]:

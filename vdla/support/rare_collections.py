@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-_OBJECTS = 20_000
+_OBJECTS = 200_000
 """New objects between two collections, 700 by default."""
 _LOCK = Lock()
 _THRESHOLDS: list[tuple[int, int, int]] = []
