@@ -255,7 +255,7 @@ class _Scheduler:
     def _find(self, tile: int) -> tuple[int, int]:
         buffer, entries, align = self.buffer[tile], self.entries[tile], self.align[tile]
         space = self.spaces[buffer]
-        for low, high in self._halves(tile):
+        for low, high in self._halves(tile) if tile in self.partners else ():
             place = space.find(entries, align, space.depth - high, low)
             if place[0] < NEVER:
                 return place
@@ -278,7 +278,7 @@ class _Scheduler:
     def _halves(self, tile: int) -> Iterator[tuple[int, int]]:
         """Halves of the accumulator without a tile that a VECTOR reads together with this one."""
         half = self.spaces[Buffer.ACC].depth // 2
-        for partner in self.partners.get(tile, ()):
+        for partner in self.partners[tile]:
             first = self.address[partner]
             sides = {first // half, (first + self.entries[partner] - 1) // half}
             if first != _UNPLACED and len(sides) == 1:
