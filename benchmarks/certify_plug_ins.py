@@ -8,19 +8,21 @@ from collections.abc import Callable, Iterator
 from vdla.benchmarks.harness import Section
 from vdla.compiler import te
 from vdla.compiler.certificates.certify import certify
-from vdla.compiler.extensions import LayerError, extend
+from vdla.compiler.extensions import ExtensionError, LayerError, extend
 from vdla.compiler.layer_programs import LayerProgram
 from vdla.compiler.operators import definitions
 from vdla.compiler.operators.definitions import Definition
-from vdla.compiler.operators.definitions.definition import requantised_by
-from vdla.compiler.plug_ins import norm, softmax, transpose
+from vdla.compiler.operators.definitions.definition import requantised, requantised_by
+from vdla.compiler.plug_ins import int4_group, norm, softmax, transpose
 from vdla.hardware.config import Config
 from vdla.support.progress import Progress, numbered
 
 _Write = Callable[[Definition, Config], LayerProgram]
 PLUG_INS = ("softmax", "norm", "transpose")
+_BITS_OF_FACTORS = 31
 _ROWS = {"matrices": 2, "rows": 13}
 _LENGTHS = (1, 16, 37)
+_FEATURES = (32, 70, 160)
 
 
 def certified_plug_ins(progress: Progress, seed: int, presets: tuple[str, ...]) -> Section:
@@ -42,6 +44,7 @@ def programs_of_plug_ins(config: Config) -> Iterator[tuple[str, LayerProgram, te
     if config.batch > 1:
         return
     machine = extend(config, *PLUG_INS)
+    yield from _of_four_bits(config)
     for length in _LENGTHS:
         shares = definitions.row_softmax(**_ROWS, keys=length, factor=5000)
         centred, others = (
@@ -63,6 +66,36 @@ def programs_of_plug_ins(config: Config) -> Iterator[tuple[str, LayerProgram, te
                 yield name, write(layer, machine), wanted
             except LayerError:  # such as a row that does not fit the buffers
                 continue
+
+
+def _of_four_bits(config: Config) -> Iterator[tuple[str, LayerProgram, te.Tensor]]:
+    """Layers with weights of four bits and a factor for each group of them, where they fit."""
+    for features in _FEATURES:
+        layer = grouped_layer(rows=3, features=features, outputs=21)
+        try:
+            machine = extend(config, "int4_group")
+            (program, *_) = int4_group.programs(layer, machine)
+        except (LayerError, ExtensionError):
+            continue
+        yield f"weights of four bits, {features} features", program, layer.output
+
+
+def grouped_layer(rows: int, features: int, outputs: int) -> Definition:
+    """A dense layer as `int4_group` has it; factors are the low bits of their elements."""
+    groups = -(-features // int4_group.GROUP)
+    data = te.placeholder((rows, features), "int8", "data")
+    weights = te.placeholder((outputs, groups, int4_group.GROUP), "int4", "numbers")
+    factors = te.placeholder((outputs, groups), "int8", "factors")
+    g, i = te.reduce_axis(groups, "g"), te.reduce_axis(int4_group.GROUP, "i")
+
+    def value(m: te.Value, n: te.Value) -> te.Value:
+        at = g * int4_group.GROUP + i
+        x = te.cast("int32", te.select(at < features, data[m, at], te.const(0, "int8")))
+        factor = te.cast("int32", factors[n, g]) & _BITS_OF_FACTORS
+        return te.sum(x * te.cast("int32", weights[n, g, i]) * factor, axis=[g, i])
+
+    scale, result = requantised(te.compute((rows, outputs), value, "sums"), 1)
+    return Definition("grouped", (data, weights, factors, scale), result)
 
 
 def scaled_factor(layer: Definition) -> te.Tensor:

@@ -18,10 +18,11 @@ from vdla.compiler import ir, te
 from vdla.compiler.certificates.compute_steps import ComputeSteps
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.operations import binary
+from vdla.compiler.certificates.packed_elements import PackedElements
 from vdla.compiler.certificates.pending import PendingProducts
 from vdla.compiler.certificates.state_sequence import SequenceOfStates, StateSequence, update_of
 from vdla.compiler.certificates.step_batches import StepBehaviour, levels
-from vdla.compiler.certificates.symbols import CertificateError, Symbols, chosen, gathered, numbers, unknowns
+from vdla.compiler.certificates.symbols import Symbols, chosen, gathered, numbers, unknowns
 from vdla.compiler.extensions.behaviour import reducer_of
 from vdla.compiler.extensions.emit_stage import EmitStage
 from vdla.compiler.extensions.extension import Extension
@@ -41,8 +42,11 @@ _MOST_STEPS = 1 << 8
 class ExtensionRun:
     """The private states of a machine, and the steps that use them and the buffers."""
 
-    def __init__(self, config: Config, products: PendingProducts, acc: Symbols, looks_up: bool) -> None:
+    def __init__(
+        self, config: Config, products: PendingProducts, acc: Symbols, packed: PackedElements, looks_up: bool
+    ) -> None:
         self._config, self._products, self._acc, self._looks_up = config, products, acc, looks_up
+        self._packed = packed
         self._states: dict[PlugInState, Symbols] = {}
         self._instructions: dict[int, _Instruction] = {}
         self._stage: StepBehaviour | None = None
@@ -135,16 +139,14 @@ class ExtensionRun:
 
     def _entries(self, port: Port, places: _Ints) -> Symbols:
         """The operands of steps, `[steps, elements]`."""
-        if port.bits is not None:
-            rule = "operands of extensions must be elements of their buffers"
-            raise CertificateError(f"certify: {rule}, got {port.operand} of {port.bits} bits")
         if port.buffer is Buffer.ACC:
             return gathered(self._acc, places)
         entries = (self._products.inputs if port.buffer is Buffer.INP else self._products.weights).now
         size = self._config.block_out if port.vector else int(np.prod(entries.shape[1:])) * port.entries
         if port.vector and port.buffer is Buffer.INP:
             size *= self._config.batch
-        return gathered(entries.reshape(-1, size), places)
+        whole = gathered(entries.reshape(-1, size), places)
+        return whole if port.bits is None else self._packed.parts(whole, port.bits, self._config.wgt_bits)
 
     def _state(self, state: PlugInState) -> Symbols:
         """The rows of a state, `[rows, elements]`."""

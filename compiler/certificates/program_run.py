@@ -81,7 +81,7 @@ class SymbolicRun:
         self.raw = _earlier("raw", (config.out_slots, lanes), "int32")
         self.products = PendingProducts(config, inp, wgt, self.acc)
         self.inp, self.wgt = self.products.inputs, self.products.weights
-        self.extensions = ExtensionRun(config, self.products, self.acc, looks_up)
+        self.extensions = ExtensionRun(config, self.products, self.acc, self.dram.packed, looks_up)
         self.index = 0
         self.is_raw = np.zeros(config.out_depth, np.bool_)
         self.uops = np.zeros((config.uop_depth, 5), np.int64)
@@ -168,7 +168,7 @@ class SymbolicRun:
         """The elements of a flat tensor that a transfer moves: the first, the steps and the counts
         of planes and lines, and the elements of a line. IndexError if the tensor has no such ones.
         """
-        bits, axi = CONSTANT_BITS[tensor.dtype], self.config.axi_bytes * 8
+        bits, axi = self.dram.bits(tensor.name), self.config.axi_bytes * 8
         begin, *steps = (row[name] * axi for name in ("dram", "z_stride", "y_stride"))
         z, y, line = row["z_size"], row["y_size"], row["x_size"] * elements
         expected = self._element_bits(row) if row["opcode"] == Opcode.LOAD else bits

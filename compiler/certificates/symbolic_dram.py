@@ -15,8 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler.certificates.elementwise import numbers, unknowns
+from vdla.compiler.certificates.packed_elements import PackedElements
 from vdla.compiler.certificates.stream_kernels import TENSOR
 from vdla.compiler.certificates.symbols import OPAQUE, SYMBOL, Symbols
+from vdla.hardware.config import Buffer
+from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.numerics import unpack_elements
 from vdla.hardware.program import Program, ProgramTensor
 from vdla.hardware.program.tensor import CONSTANT_BITS, UOP
@@ -43,9 +46,15 @@ class SymbolicDram:
         for index in set(map(program.whole_of, stored)):
             if contents[index].dtype != SYMBOL:
                 contents[index] = numbers(contents[index])
+        self.packed, bits = PackedElements(), [CONSTANT_BITS.get(tensor.dtype, 0) for tensor in program.tensors]
+        for index in _narrow(program, bits):
+            content = contents[index] if contents[index].dtype == SYMBOL else numbers(contents[index])
+            contents[index] = self.packed.pack(content, bits[index], program.config.wgt_bits)
+            bits[index] = program.config.wgt_bits
         self._names = [tensor.name for tensor in program.tensors]
         self._places = {tensor.name: _place(tensor, offsets) for tensor in program.tensors}
-        rows = _with_parts(program, list(_rows(program, contents)), [self._places[name][1] for name in self._names])
+        rows = _with_parts(program, list(_rows(bits, contents)), [self._places[name][1] for name in self._names])
+        self._bits = dict(zip(self._names, bits, strict=True))
         self.table: npt.NDArray[np.int64] = np.array(rows, np.int64).reshape(-1, len(TENSOR))
         symbols = [content.view(OPAQUE) for content in contents if content.dtype == SYMBOL]  # none of parts
         self.symbols: Symbols = np.concatenate([np.zeros(1, OPAQUE), *symbols]).view(SYMBOL)
@@ -69,6 +78,10 @@ class SymbolicDram:
         """The tensor that a tensor lies in, itself if it is no part, and the element at which."""
         return self._places[name]
 
+    def bits(self, name: str) -> int:
+        """The bits of an element of a tensor, as buffers have it."""
+        return self._bits[name]
+
     def note_waiting(self, waits: Callable[[str], bool]) -> None:
         """Note in which tensors results wait to be stored."""
         self.table[:, _WAITS] = [waits(self._places[name][0]) for name in self._names]
@@ -90,12 +103,23 @@ def _with_parts(program: Program, rows: list[tuple[int, ...]], begins: list[int]
     return rows
 
 
-def _rows(program: Program, contents: list[Any]) -> Iterator[tuple[int, ...]]:
+def _narrow(program: Program, bits: list[int]) -> list[int]:
+    """The tensors that are loaded as weights, and whose elements are narrower than those; without
+    resident ones, of which a part may be stored.
+    """
+    columns = program.columns
+    loads = (columns[:, COL["opcode"]] == Opcode.LOAD) & (columns[:, COL["buffer"]] == Buffer.WGT)
+    indices = np.unique(program.tensor_of[loads]).tolist()
+    stays = [tensor.role in ("resident", "part") for tensor in program.tensors]
+    return [index for index in indices if index >= 0 and not stays[index] and 0 < bits[index] < program.config.wgt_bits]
+
+
+def _rows(bits: list[int], contents: list[Any]) -> Iterator[tuple[int, ...]]:
     begins = [1, 1]  # of numbers and of symbols
-    for tensor, content in zip(program.tensors, contents, strict=True):
+    for width, content in zip(bits, contents, strict=True):
         is_symbols = content.dtype == SYMBOL
         size = 1 if is_symbols else content.itemsize
-        yield int(is_symbols), begins[is_symbols], len(content), CONSTANT_BITS.get(tensor.dtype, 0), size, 0
+        yield int(is_symbols), begins[is_symbols], len(content), width, size, 0
         begins[is_symbols] += len(content) * size
 
 
