@@ -472,6 +472,7 @@ def wrong_lemmas(progress: Progress, seed: int) -> Section:
     if missing:
         return Section({}, (), {"lemmas": f"not decided without {' and '.join(missing)}"})
     from vdla.verification.lemmas.proof import proof_holds
+    from vdla.verification.lemmas.roundings import ROUNDINGS, WRONG_ROUNDINGS, rounding_is_proven
 
     faults = list(planted_lemma_faults())
     step = numbered(progress, len(LEMMAS) + len(faults))
@@ -479,13 +480,16 @@ def wrong_lemmas(progress: Progress, seed: int) -> Section:
     for lemma in LEMMAS:
         step(lemma.name)
         proven += proof_holds(lemma)
+    proven += sum(map(rounding_is_proven, ROUNDINGS))
     counts: dict[str, Counter[str]] = {fault.kind: Counter() for fault in faults}
     for fault in faults:
         step(fault.lemma.name)
         true, accepted = holds_exhaustively(fault.lemma), proof_holds(fault.lemma)
         counts[fault.kind]["true" if true else "wrong" if accepted else "refused"] += 1
+    wrongly = sum(map(rounding_is_proven, WRONG_ROUNDINGS))
+    counts["another rounding"] = Counter(refused=len(WRONG_ROUNDINGS) - wrongly, wrong=wrongly)
     total = sum(counts.values(), Counter())
-    figures = {"lemmas": proven, "lemmas_unproven": len(LEMMAS) - proven}
+    figures = {"lemmas": proven, "lemmas_unproven": len(LEMMAS) + len(ROUNDINGS) - proven}
     wrong = {"lemma_faults": total["refused"] + total["wrong"], "wrong_lemmas": total["wrong"]}
     names = ("refused", "wrong", "true")
     rows = [{"kind": kind, **{name: count[name] for name in names}} for kind, count in counts.items()]
