@@ -212,8 +212,8 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program compiler.ir compiler.target compiler.arith "
         "compiler.interpret compiler.te compiler.lowering compiler.schedule compiler.extensions "
         "compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map compiler.operators.definitions "
-        "compiler.layer_programs compiler.graph compiler.graph.operators compiler.graph.passes "
-        "compiler.graph.accelerator"
+        "compiler.layer_programs compiler.graph compiler.graph.machine compiler.graph.operators "
+        "compiler.graph.passes compiler.graph.accelerator"
     ),
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.memory_plan compiler.target compiler.interpret "

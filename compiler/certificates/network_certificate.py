@@ -14,12 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from vdla.compiler.certificates.blas_threads import one_blas_thread
-from vdla.compiler.certificates.region_certificate import (
-    RegionCertificate,
-    RegionProgram,
-    RegionVerdict,
-    certify_region,
-)
+from vdla.compiler.certificates.region_certificate import RegionCertificate, RegionVerdict, certify_region
+from vdla.compiler.certificates.region_program import RegionProgram
 from vdla.compiler.certificates.symbols import CertificateError
 from vdla.compiler.certificates.work_limit import work_limit
 from vdla.compiler.graph.accelerator import RegionExpression, expressions_from_bytes

@@ -8,11 +8,9 @@ what the compiler folds into them is compared too. Activations are unknown.
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -20,12 +18,14 @@ import numpy as np
 from vdla.compiler.certificates.elementwise import numbers, unknowns
 from vdla.compiler.certificates.graph_run import run_graph
 from vdla.compiler.certificates.program_run import SymbolicRun
+from vdla.compiler.certificates.region_difference import difference
+from vdla.compiler.certificates.region_program import RegionProgram
 from vdla.compiler.certificates.symbols import CertificateError, Symbols, known
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import RegionExpression
 from vdla.compiler.ir import limits
 from vdla.hardware.isa import COL, EXTENSION, Opcode, StagedEmit
-from vdla.hardware.program import Program, ProgramTensor
+from vdla.hardware.program import Program
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -66,21 +66,13 @@ class RegionCertificate:
         return f"{self.region}: certified: {hashes}, {what}, {self.results:,} results"
 
 
-@dataclass(frozen=True, eq=False)
-class RegionProgram:
-    """A program, its constants and the values of the network in its activations, by tensor, and the
-    number of source lines of each node.
+def certify_region(
+    expression: RegionExpression, given: RegionProgram, seed: int = 0, *, explain: bool = True
+) -> RegionCertificate:
+    """Whether a program computes the operators of its region. Without `explain`, the reason why one
+    does not is short.
     """
-
-    program: Program
-    constants: Mapping[str, Array]
-    activations: Mapping[str, str]
-    lines: Sequence[int]
-
-
-def certify_region(expression: RegionExpression, given: RegionProgram, seed: int = 0) -> RegionCertificate:
-    """Whether a program computes the operators of its region."""
-    verdict, reason = _judged(expression, given, seed)
+    verdict, reason = _judged(expression, given, seed, explain=explain)
     return RegionCertificate(
         region=expression.name,
         verdict=verdict,
@@ -92,7 +84,9 @@ def certify_region(expression: RegionExpression, given: RegionProgram, seed: int
     )
 
 
-def _judged(expression: RegionExpression, given: RegionProgram, seed: int) -> tuple[RegionVerdict, str]:
+def _judged(
+    expression: RegionExpression, given: RegionProgram, seed: int, *, explain: bool
+) -> tuple[RegionVerdict, str]:
     for tensor, name in given.activations.items():
         if expression.bindings.get(tensor) != name:
             return (
@@ -113,12 +107,19 @@ def _judged(expression: RegionExpression, given: RegionProgram, seed: int) -> tu
                 label = expression.plain.producers[wrong[0]].label
                 rule = "results of extensions must have a form that a lemma shows to be that of the operator"
                 return RegionVerdict.UNKNOWN, f"{label}: {rule}, got another, equal for random inputs"
-            traced = _TracedRun(given, inputs)
-            traced.run()
-            wanted = run_graph(expression.plain, _unknown_inputs(expression.plain, seed))
+            label, differing = expression.plain.producers[wrong[0]].label, _differs(made[wrong[0]], wanted[wrong[0]])
+            short = f"{label}: {int(differing.sum()):,} of {differing.size:,} results differ"
+            return RegionVerdict.DIFFERS, (_explained(expression, given, seed) if explain else "") or short
     except CertificateError as error:
         return RegionVerdict.UNKNOWN, str(error)
-    return RegionVerdict.DIFFERS, _difference(expression, made, wanted, traced)
+
+
+def _explained(expression: RegionExpression, given: RegionProgram, seed: int) -> str:
+    """What differs, nothing where that takes too much work."""
+    try:
+        return difference(expression, given, run_graph(expression.plain, _unknown_inputs(expression.plain, seed)))
+    except CertificateError:
+        return ""
 
 
 def _has_extensions(program: Program) -> bool:
@@ -170,53 +171,3 @@ def hash_of(expression: RegionExpression) -> str:
         digest.update(np.ascontiguousarray(value).tobytes())
     digest.update(f"{sorted(expression.bindings.items())} {expression.unpacked}".encode())
     return digest.hexdigest()[:16]
-
-
-# --- what differs ---------------------------------------------------------------------------------
-
-
-class _TracedRun(SymbolicRun):
-    """A run that keeps which elements the instructions of each node store."""
-
-    runs_stores = False
-
-    def __init__(self, given: RegionProgram, inputs: Mapping[str, Symbols]) -> None:
-        super().__init__(given.program, inputs, looks_up=True)
-        self._ends = list(accumulate(given.lines))
-        self._latest: Array = np.zeros(0, np.int64)  # where the last transfer read or wrote
-        self.stored: dict[int, list[tuple[int, Array]]] = {}
-
-    def _places(self, row: Mapping[str, int], tensor: ProgramTensor, elements: int) -> Array:
-        self._latest = super()._places(row, tensor, elements)
-        return self._latest
-
-    def _store(self, row: Mapping[str, int], tensor: ProgramTensor) -> None:
-        super()._store(row, tensor)
-        self.results.flush()
-        node = bisect_right(self._ends, int(self.program.source_of[self.index]))
-        values = self.dram[tensor.name]["value"][self._latest.reshape(-1)]
-        self.stored.setdefault(node, []).append((self.index, values))
-
-
-def _difference(
-    expression: RegionExpression, made: Mapping[str, Symbols], wanted: Mapping[str, Symbols], run: _TracedRun
-) -> str:
-    """The first node some of whose elements no instruction of it stores, or the first result."""
-    for node, name in enumerate(expression.results):
-        parts = run.stored.get(node, [])
-        values = wanted[name]["value"]
-        missing = ~np.isin(values, np.concatenate([part for _, part in parts])) if parts else np.zeros((), bool)
-        if missing.any():
-            return _described(expression, name, np.argwhere(missing)[0], missing, parts[0][0], parts[-1][0])
-    name = next(name for name in expression.unpacked.outputs if _differs(made[name], wanted[name]).any())
-    wrong = _differs(made[name], wanted[name])
-    return _described(expression, name, np.argwhere(wrong)[0], wrong, 0, len(run.program) - 1)
-
-
-def _described(expression: RegionExpression, name: str, element: Array, wrong: Array, first: int, last: int) -> str:
-    label = expression.plain.producers[name].label
-    where = f"{name}[{', '.join(map(str, element.tolist()))}]"
-    return (
-        f"{label}: {int(wrong.sum()):,} of {wrong.size:,} results differ, the first is {where}; "
-        f"instructions {first} to {last} store them"
-    )
