@@ -83,7 +83,7 @@ def _neutral(op: str, made: Symbols, a: Symbols, b: Symbols) -> Symbols:
     """A result, or the operand that the other one does not change, as of integers."""
     neutral = float_numbers(_NEUTRAL[op])
     for x, y in ((a, b),) if op == "sub" else ((b, a), (a, b)):
-        made = chosen(known(y) & (y["low"] == neutral["low"]), x, made)
+        made = chosen(known(y) & (y["low"] == neutral["low"]) & (x["norm"] < LARGE), x, made)
     return made
 
 
