@@ -39,7 +39,7 @@ from vdla.compiler.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.accelerator import ACCELERATED, REGION, RegionExpression, region_expressions
 from vdla.compiler.graph.groups import FUSED, body_of
 from vdla.compiler.graph.operators.graph_function import GraphFunction, graph_function
-from vdla.compiler.graph.passes import is_random
+from vdla.compiler.graph.passes import are_equal, is_random
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import DTYPES, is_float
 from vdla.compiler.target import Target
@@ -188,7 +188,10 @@ class GraphRun:
     def _expression_of(self, node: Node) -> RegionExpression | None:
         """What the nodes of a region compute, where the graph before has these nodes."""
         region = node.attributes[REGION]
-        if self.before is None or any(self.before.producers.get(one.outputs[0]) != one for one, _, _ in region.calls):
+        if self.before is None:
+            return None
+        makers = [(one, self.before.producers.get(one.outputs[0])) for one, _, _ in region.calls]
+        if not all(maker is not None and are_equal(one, maker) for one, maker in makers):
             return None
         others = (one.attributes[REGION] for one in self.graph.nodes if one.op == ACCELERATED)
         calls = {one.outputs[0]: call for other in others for one, call, _ in other.calls}

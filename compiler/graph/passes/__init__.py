@@ -2,7 +2,7 @@
 """Passes over graphs: functions from graph to graph."""
 
 from vdla.compiler.graph.passes.batch_norm import fold_batch_norm
-from vdla.compiler.graph.passes.common_subexpressions import is_random, merge_common_subexpressions
+from vdla.compiler.graph.passes.common_subexpressions import are_equal, is_random, merge_common_subexpressions
 from vdla.compiler.graph.passes.empties import settle_empties
 from vdla.compiler.graph.passes.fold_constants import Evaluate, InferNode, fold_constants, with_inner_constants
 from vdla.compiler.graph.passes.for_machine import for_machine, for_other_devices
@@ -26,6 +26,7 @@ __all__ = [
     "GraphPass",
     "InferNode",
     "Observer",
+    "are_equal",
     "changes",
     "choose_layouts",
     "expand_tabular",

@@ -44,6 +44,14 @@ def is_random(node: Node) -> bool:
     return has_trait(node.op, Trait.RANDOM) or any(map(is_random, body_nodes))
 
 
+def are_equal(one: Node, other: Node) -> bool:
+    """Whether two nodes apply one operator with the same attributes to the same values, and have
+    results of the same names.
+    """
+    key = _node_key(one)
+    return one is other or (one.outputs == other.outputs and key is not None and key == _node_key(other))
+
+
 def _reads(node: Node) -> Hashable:
     """The operator of a node and its operands. Few nodes have the same ones, so that attributes,
     which may be large, are seldom compared.

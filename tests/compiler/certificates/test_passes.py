@@ -192,6 +192,14 @@ def test_a_partition_is_certified_by_what_its_regions_hand_on() -> None:
     assert ACCELERATED not in certificate.opaque
 
 
+def test_nodes_of_regions_may_be_copies() -> None:
+    """As they are where a pass before made the nodes again, which have the same attributes then."""
+    before, after = partitioned()
+    copied = before.replace(nodes=tuple(replace(node, attributes=dict(node.attributes)) for node in before.nodes))
+    certificate = certify_pass("partition", copied, after)
+    assert certificate.verdict is PassVerdict.CERTIFIED, certificate
+
+
 def changed_regions(after: Graph, change: Callable[[Any], Any]) -> Graph:
     """A partitioned graph with other regions."""
     nodes = [
