@@ -23,6 +23,7 @@ REWRITES = ("compiler/graph/onnx", "compiler/graph/passes/tabular.py", "compiler
 # Patterns of one operator: bounds of quantised results, neutral elements, biases that an Add adds,
 # norms of rows around an integer sum, places of elements from keys.
 PATTERNS = {
+    "compiler/certificates/quantised_nodes.py": {"Clip", "Relu"},
     "compiler/certificates/scaled_weights.py": {"Add", "Mul", "Sub"},
     "compiler/graph/integer/result.py": {"Add", "Clip", "Div", "Mul", "Relu", "Round", "Sub"},
     "compiler/graph/machine/row_results.py": {"BitwiseAnd", "Cast", "Neg"},
