@@ -44,12 +44,12 @@ def is_random(node: Node) -> bool:
     return has_trait(node.op, Trait.RANDOM) or any(map(is_random, body_nodes))
 
 
-def are_equal(one: Node, other: Node) -> bool:
+def are_equal(a: Node, b: Node) -> bool:
     """Whether two nodes apply one operator with the same attributes to the same values, and have
     results of the same names.
     """
-    key = _node_key(one)
-    return one is other or (one.outputs == other.outputs and key is not None and key == _node_key(other))
+    key = _node_key(a)
+    return a is b or (a.outputs == b.outputs and key is not None and key == _node_key(b))
 
 
 def _reads(node: Node) -> Hashable:
