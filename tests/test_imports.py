@@ -80,9 +80,9 @@ ROOMS: dict[str, str] = {
         "support compiler.ir compiler.te compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators"
     ),
     "compiler.layer_programs": (
-        "hardware.isa hardware hardware.program compiler.ir compiler.te compiler.tensorize compiler.codegen.vdla "
-        "compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla compiler.map "
-        "compiler.operators.definitions"
+        "support hardware.isa hardware hardware.program compiler.ir compiler.te compiler.tensorize "
+        "compiler.codegen.vdla compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators.vdla "
+        "compiler.map compiler.operators.definitions"
     ),
     "compiler.operators.cpu": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize compiler.schedule "

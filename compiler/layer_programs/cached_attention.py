@@ -11,6 +11,8 @@ of entries, which no STORE writes, so that values are kept in rows too, and the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,7 @@ from vdla.hardware.isa import (
     isa_of,
 )
 from vdla.hardware.numerics import pack_scale, scales_from_floats
+from vdla.support.integers import is_int
 
 SHARES = 254
 """The steps of a share of 1; shares are from -127 on, and an input of 127 adds what they lack."""
@@ -75,14 +78,18 @@ class CachedAttention:
         widths = {config.inp_bits, config.wgt_bits, config.out_bits}
         if config.batch != 1 or config.block_in != lanes or widths != {8}:
             self._refuse("machine", "have square entries of 8 bits and a batch of 1", config.name)
-        for name, unit in (("size", lanes), ("places", lanes), ("heads", self.kv_heads)):
+        for name, unit in (("kv_heads", 1), ("heads", self.kv_heads), ("size", lanes), ("places", lanes)):
             value = getattr(self, name)
-            if value < 1 or value % unit:
-                self._refuse(name, f"be a multiple of {unit}", value)
+            if not is_int(value) or value < 1 or value % unit:
+                self._refuse(name, f"be a multiple of {unit}" if unit > 1 else "be a positive integer", value)
         if self.heads > _ROWS:
             self._refuse("heads", f"be at most {_ROWS}", self.heads)
-        if not 0 < self.factor < 1 << FACTOR_BITS:
+        if not is_int(self.factor) or not 0 < self.factor < 1 << FACTOR_BITS:
             self._refuse("factor", f"be from 1 to {(1 << FACTOR_BITS) - 1}", self.factor)
+        for name in ("score", "result"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not 0 < float(value) < inf:
+                self._refuse(name, "be a positive number", value)
         for name, entries, depth in self._needs():
             if entries > depth:
                 self._refuse(name, f"fit {depth} entries of the {config.name}'s buffers", f"{entries} entries")
@@ -119,7 +126,7 @@ class CachedAttention:
 
     def offsets(self, place: int) -> dict[str, int]:
         """The `offsets` of a run for the token of a place; LayerError beyond the places."""
-        if not 0 <= place < self.places:
+        if not is_int(place) or not 0 <= place < self.places:
             self._refuse("place", f"be from 0 to {self.places - 1}", place)
         group, row = divmod(place, self.config.block_out)
         square, line = self.config.wgt_entry_bytes, self.config.out_entry_bytes

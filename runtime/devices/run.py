@@ -9,18 +9,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.program import STREAM, Program, allocated_sizes, initial_contents, output_arrays, with_parts
+from vdla.hardware.program import (
+    STREAM,
+    Program,
+    ProgramError,
+    allocated_sizes,
+    initial_contents,
+    output_arrays,
+    with_parts,
+)
 from vdla.runtime.devices import Device, open_device
+from vdla.runtime.devices.residents import Residents
 from vdla.simulator.stats import Result
 from vdla.simulator.support.errors import require_program
-
-if TYPE_CHECKING:
-    from vdla.runtime.devices.residents import Residents
 
 Array = NDArray[Any]
 
@@ -51,6 +57,9 @@ def run(
     with ExitStack() as stack:
         if not isinstance(device, Device):
             device = stack.enter_context(open_device(device, config or program.config))
+        if residents is not None and not isinstance(residents, Residents):
+            rule = f"program {program.name}: residents must be vdla.devices.Residents"
+            raise ProgramError(f"{rule}, got {type(residents).__name__}")
         held = {} if residents is None else residents.addresses(program, device)
         addresses = upload(program, inputs, device, stack, held=held, offsets=offsets)
         return _run(program, addresses, device)

@@ -224,6 +224,16 @@ def test_a_link_stores_to_a_resident_tensor_before_it_loads_it():
     [
         ({"size": 24}, "size must be a multiple of 16, got 24"),
         ({"places": 0}, "places must be a multiple of 16, got 0"),
+        ({"places": 64.0}, "places must be a multiple of 16, got 64.0"),
+        ({"size": "32"}, "size must be a multiple of 16, got 32"),
+        ({"kv_heads": 0}, "kv_heads must be a positive integer, got 0"),
+        ({"kv_heads": -1}, "kv_heads must be a positive integer, got -1"),
+        ({"heads": True, "kv_heads": 1}, "heads must be a positive integer, got True"),
+        ({"factor": 1.5}, "factor must be from 1 to 262143, got 1.5"),
+        ({"score": 0.0}, "score must be a positive number, got 0.0"),
+        ({"score": float("nan")}, "score must be a positive number, got nan"),
+        ({"result": float("inf")}, "result must be a positive number, got inf"),
+        ({"result": "a"}, "result must be a positive number, got a"),
         ({"heads": 5}, "heads must be a multiple of 2, got 5"),
         ({"heads": 66}, "heads must be at most 64, got 66"),
         ({"factor": 1 << 18}, "factor must be from 1 to 262143, got 262144"),
@@ -252,3 +262,6 @@ def test_a_token_beyond_the_places_is_refused():
     with pytest.raises(LayerError) as error:
         attention().offsets(64)
     assert str(error.value) == "cached_attention: place must be from 0 to 63, got 64"
+    with pytest.raises(LayerError) as error:
+        attention().offsets(1.5)
+    assert str(error.value) == "cached_attention: place must be from 0 to 63, got 1.5"

@@ -145,6 +145,9 @@ def test_what_does_not_fit_is_refused():
             "program append: residents must have sums, int32 of at least 128 bytes, got none; "
             "give all programs to Residents"
         )
+        assert message(run, PROGRAM, inputs, device, residents={}) == (
+            "program append: residents must be vdla.devices.Residents, got dict"
+        )
         assert message(kept.addresses, short, second) == (
             "program keys: residents must be on the device sim of the run, got another device sim"
         )
