@@ -245,8 +245,8 @@ def _ints(x: Symbols) -> list[int]:
 class QuantisedComparison:
     """A part of a graph and the integer operator in another graph that replaces it.
 
-    `inside` has the operators of the other graph between the unknown integers and the operator;
-    `of_sources` evaluates operators of the first graph on integers.
+    `leaves` are the unknown integers, values of both graphs; `run` gives the values of a graph on
+    symbols, `numbers` those of a graph of constants.
     """
 
     part: QuantisedPart
