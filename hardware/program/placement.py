@@ -19,6 +19,7 @@ from vdla.hardware.program.tensor import ProgramError, ProgramTensor
 from vdla.hardware.timing import PAGE_BYTES
 from vdla.support.arrays import Ints
 from vdla.support.integers import is_int, to_python
+from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from vdla.hardware.program.program import Program
@@ -66,7 +67,8 @@ def with_parts(program: Program, addresses: Mapping[str, int], offsets: Mapping[
         raise ProgramError(f"{where}: offsets must be a mapping from parts to bytes, got {type(offsets).__name__}")
     for name in offsets:
         if name not in parts:
-            raise ProgramError(f"{where}: offsets must be of {', '.join(parts) or 'no tensor'}, got {name}")
+            rule = f"be of {', '.join(parts)}" if parts else "be left out without parts"
+            raise ProgramError(f"{where}: offsets must {rule}, got {name}{did_you_mean(name, parts)}")
     result = dict(addresses)
     for name, part in parts.items():
         offset, width = to_python(offsets.get(name, 0)), program.config.axi_bytes

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.resident_programs import APPEND
 
 from vdla.benchmarks import layers
 from vdla.benchmarks.harness import BenchmarkResult
@@ -254,6 +255,43 @@ def test_run_under_another_memory_needs_no_data(compiled: Path, capsys: Capture)
     assert slow["total_cycles"] > fast["total_cycles"]
     for unit in slow["counters"].values():
         assert sum(unit.values()) == slow["total_cycles"]
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Path:
+    """A program that stores a row in a resident tensor, then reads all of it."""
+    path = tmp_path / "append.s"
+    path.write_text(APPEND)
+    return path
+
+
+@pytest.mark.parametrize("row", range(8))
+def test_run_stores_a_part_at_its_offset(row: int, parts: Path, tmp_path: Path, capsys: Capture) -> None:
+    np.save(tmp_path / "x.npy", np.full((1, 4), 7, np.int8))
+    words = ["--input", f"x={tmp_path / 'x.npy'}", "--output", tmp_path, "--offset", f"row={16 * row}"]
+    assert main(["run", *map(str, [parts, *words])]) == OK
+    expected = np.zeros((8, 4), np.int32)
+    expected[row] = 7
+    np.testing.assert_array_equal(np.load(tmp_path / "total.npy"), expected)
+    capsys.readouterr()
+    assert run_json(capsys, parts, "--timing-only", "--offset", f"row={16 * row}")["total_cycles"] > 0
+
+
+@pytest.mark.parametrize("mode", [["--timing-only"], ["--random-inputs", "0"]])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["row=33"], "program append: offset of row in sums must be a multiple of 4 from 0 to 112, got 33"),
+        (["rwo=4"], "program append: offsets must be of row, got rwo (did you mean row?)"),
+        (["row=x"], "--offset: row must be an integer, got 'x'"),
+        (["row"], "--offset: setting must look like KEY=VALUE, got 'row'"),
+        (["row=16", "row=32"], "--offset: row must be given once, got it twice"),
+    ],
+)
+def test_run_refuses_offsets_outside(
+    mode: list[str], words: list[str], message: str, parts: Path, capsys: Capture
+) -> None:
+    assert complaint(capsys, "run", parts, *mode, "--offset", *words) == message
 
 
 def test_run_writes_a_log_for_konata(compiled: Path, tmp_path: Path, capsys: Capture) -> None:

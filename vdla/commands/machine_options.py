@@ -129,6 +129,17 @@ def integers(where: str, settings: Sequence[str], known: Sequence[str], option: 
     return values
 
 
+def part_offsets(settings: Sequence[str]) -> dict[str, int]:
+    """The bytes of the PART=BYTES words of --offset."""
+    offsets: dict[str, int] = {}
+    for setting in settings:
+        part, value = name_and_value("--offset", setting)
+        if part in offsets:
+            raise CommandError(f"--offset: {part} must be given once, got it twice")
+        offsets[part] = integer(f"--offset: {part}", value)
+    return offsets
+
+
 def key_and_value(option: str, setting: str) -> tuple[str, str]:
     """The two sides of KEY=VALUE."""
     key, sign, value = setting.partition("=")

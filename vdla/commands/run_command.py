@@ -22,7 +22,7 @@ from vdla.commands.arrays import (
 from vdla.commands.console import listing, output, progress
 from vdla.commands.device_options import add_device_arguments, device_options
 from vdla.commands.files import is_model, write_json
-from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, with_dram
+from vdla.commands.machine_options import add_dram_arguments, add_extension_argument, part_offsets, with_dram
 from vdla.commands.model_inputs import add_input_arguments
 from vdla.commands.options import add_options, refuse
 from vdla.commands.program_file import read_program
@@ -45,6 +45,7 @@ EXAMPLES = """\
   vdla run c2.vdla --timing-only --lines 5   the lines that stall most
   vdla run c2.vdla --timing-only --trace c2.trace.json
   vdla run c2.vdla --timing-only --picture c2.svg   over its schedule
+  vdla run append.s --input x=x.npy --offset row=32
 """
 
 
@@ -58,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         {
             "--output DIR": "write each output to DIR as a .npy file",
             "--timing-only": "simulate timing only: needs no inputs",
+            "--offset PART=BYTES...": "where parts lie in their resident tensors, from the begin (default 0)",
         },
     )
     add_device_arguments(parser)
@@ -122,14 +124,15 @@ def _check_device(arguments: argparse.Namespace) -> None:
 
 def _execute(program: Program, arguments: argparse.Namespace) -> tuple[dict[str, Array], RunStats]:
     config = with_dram(program.config, arguments.dram)
+    offsets = part_offsets(arguments.offset)
     if arguments.timing_only:
-        return {}, _timing(program, config, arguments.timeout)
+        return {}, _timing(program, config, offsets, arguments.timeout)
     _check_memory(program)
     arrays = read_inputs(arguments.input)
     if arguments.random_inputs is not None:
         arrays = with_random(program, arrays, arguments.random_inputs)
     require_all(program, arrays)
-    return _on_device(program, arrays, config, arguments)
+    return _on_device(program, arrays, config, offsets, arguments)
 
 
 def _check_memory(program: Program) -> None:
@@ -144,16 +147,22 @@ def _check_memory(program: Program) -> None:
         )
 
 
-def _timing(program: Program, config: Config, timeout: int | None) -> RunStats:
+def _timing(program: Program, config: Config, offsets: Mapping[str, int], timeout: int | None) -> RunStats:
+    from vdla.hardware.program.placement import place
     from vdla.simulator.timing import MAX_CYCLES, time_program
     from vdla.simulator.verify import require_verified
 
     require_verified(program)
-    return time_program(program, config, max_cycles=MAX_CYCLES if timeout is None else timeout)
+    addresses, _ = place(program, offsets=offsets)
+    return time_program(program, config, addresses, MAX_CYCLES if timeout is None else timeout)
 
 
 def _on_device(
-    program: Program, arrays: Mapping[str, Array], config: Config, arguments: argparse.Namespace
+    program: Program,
+    arrays: Mapping[str, Array],
+    config: Config,
+    offsets: Mapping[str, int],
+    arguments: argparse.Namespace,
 ) -> tuple[dict[str, Array], RunStats]:
     from vdla.runtime.devices import open_device
     from vdla.runtime.devices.run import run as run_on
@@ -161,7 +170,7 @@ def _on_device(
     given = {"timeout_cycles": arguments.timeout, "waves": arguments.waves}
     options = {name: value for name, value in given.items() if value is not None} | device_options("run", arguments)
     with open_device(arguments.device, config, **options) as device:
-        result = run_on(program, arrays, device)
+        result = run_on(program, arrays, device, offsets=offsets)
     return result.outputs, result.statistics
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from vdla.runtime.executor.executor import NetworkResult
     from vdla.runtime.executor.model import Model
 
-FOR_PROGRAMS = ("timing_only", "waves", "lines", "trace", "konata", "picture", "table")
+FOR_PROGRAMS = ("timing_only", "waves", "lines", "trace", "konata", "picture", "table", "offset")
 """Options that a network does not have, by their destination."""
 
 

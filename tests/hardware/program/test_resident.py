@@ -59,6 +59,7 @@ def test_a_part_has_no_memory_of_its_own():
         ({"row": 6}, "offset of row in sums must be a multiple of 4 from 0 to 112, got 6"),
         ({"row": 4.0}, "offset of row in sums must be a multiple of 4 from 0 to 112, got 4.0"),
         ({"sums": 4}, "offsets must be of row, got sums"),
+        ({"rwo": 4}, "offsets must be of row, got rwo (did you mean row?)"),
         ([4], "offsets must be a mapping from parts to bytes, got list"),
     ],
 )
