@@ -18,6 +18,7 @@ from vdla.compiler.map.cores import Core, machine_cores, of_intrinsics
 from vdla.compiler.map.element_wise import element_wise
 from vdla.compiler.map.entries import axis_extents
 from vdla.compiler.map.expression_parts import MapError, Refusal, sums_of, viewed
+from vdla.compiler.map.keys import Keys, keys_of
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import (
     Groups,
@@ -62,15 +63,17 @@ def candidates(
     """Every legal mapping of `output` onto the intrinsics of a machine.
 
     `output` is a reduction or element-wise over plain inputs, an epilogue that reads one element of
-    such a result, a table indexed by such an epilogue, or some elements of any of these.
+    such a result, a table indexed by such an epilogue, or some elements of any of these; or one of
+    the two results of `te.argmax` or `te.argmin`, which are mapped as keys.
 
     Raises:
         MapError: no intrinsic covers the expression; the message has the first reason of each.
     """
     name = name or output.name
     result, view = viewed(output)
-    result = joined(result, config)
-    request = PackedRequest(result, view, config, threads, name)
+    keys = keys_of(result)
+    result = joined(result if keys is None else keys.sums, config)
+    request = PackedRequest(result, view, config, threads, name, keys)
     cores = machine_cores(config) if intrinsics is None else of_intrinsics(intrinsics)
     others: dict[str, list[str]] = {}
     results: list[MappedOperator] = []
@@ -105,13 +108,16 @@ def _computations(
 
 @dataclass(frozen=True, slots=True)
 class PackedRequest:
-    """What a mapping is tried for; `view` has the elements of `result` that are wanted."""
+    """What a mapping is tried for; `view` has the elements of `result` that are wanted, which are
+    read from `keys`, if it has these.
+    """
 
     result: te.Tensor
     view: te.Tensor | None
     config: Config
     threads: int
     name: str
+    keys: Keys | None
 
 
 def _try(operators: list[MappedOperator], refused: list[Refusal], mapping: Mapping, request: PackedRequest) -> None:
@@ -137,7 +143,7 @@ def _operator(mapping: Mapping, request: PackedRequest) -> MappedOperator:
     form.require_whole_entries()
     untiled = UntiledForm(form)
     tiling = quick_tiling(request.config, untiled.problem, request.threads, request.name)
-    return MappedOperator(request.name, untiled, tiling, request.view)
+    return MappedOperator(request.name, untiled, tiling, request.view, request.keys)
 
 
 def _chunks(mapping: Mapping) -> list[str]:

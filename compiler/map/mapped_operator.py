@@ -14,6 +14,7 @@ import numpy.typing as npt
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla import compile_function
 from vdla.compiler.map.expression_parts import MapError
+from vdla.compiler.map.keys import Keys
 from vdla.compiler.map.mapping import Mapping
 from vdla.compiler.map.packed_form import PackedForm
 from vdla.compiler.map.packing import gather, packed_inputs, unpacked
@@ -38,7 +39,8 @@ class MappedOperator:
 
     `pack` and `unpack` convert plain arrays, by the names of the plain tensors; `packing` and
     `unpacking` are the same as tensor expressions. `view` has the elements of the form's result
-    that are wanted; all of them without one. `known_estimate` is that of the tiles, if a search of
+    that are wanted; all of them without one. `keys` is set if these are keys, from which `unpack`
+    reads the plain result. `known_estimate` is that of the tiles, if a search of
     tiles has computed it.
     """
 
@@ -46,6 +48,7 @@ class MappedOperator:
     untiled: UntiledForm
     tiling: Tiling
     view: te.Tensor | None = None
+    keys: Keys | None = None
     known_estimate: float | None = None
 
     _repr_html_ = shown_by("programs", "mapped_operator_html")
@@ -141,7 +144,7 @@ class MappedOperator:
 
     @property
     def unpacking(self) -> te.Tensor:
-        """The plain result as a computation over the program's output."""
+        """The plain result, or its keys, as a computation over the program's output."""
         return unpacked(self.form, self.view)
 
     def pack(self, **arrays: Array) -> dict[str, Array]:
@@ -176,7 +179,8 @@ class MappedOperator:
 
     def unpack(self, outputs: MappingOf[str, Array]) -> Array:
         """The plain result from the program's outputs."""
-        return gather(self.unpacking, outputs[OUTPUT])
+        result = gather(self.unpacking, outputs[OUTPUT])
+        return result if self.keys is None else self.keys.read(result)
 
     def __repr__(self) -> str:
         return f"<MappedOperator {self.name} for {self.config.name}: {self.description}>"

@@ -67,6 +67,7 @@ def tiling_problem(form: PackedForm, scale: PackedScale | None) -> TilingProblem
     chunk = mapping.chunk
     high, wide = form.tiled.values()
     through_acc = Buffer.ACC in form.window_buffers.values()
+    through_wgt = Buffer.WGT in form.window_buffers.values()
     known = not through_acc and not form.loops.phases  # the estimate knows no borders of phases
     cuts = [borders(form, axis) if known else set() for axis in form.loops.tiled]
     breaks = [cut | (scale.breaks(axis) if scale else set()) for cut, axis in zip(cuts, form.loops.tiled, strict=True)]
@@ -86,13 +87,14 @@ def tiling_problem(form: PackedForm, scale: PackedScale | None) -> TilingProblem
         inputs=len(form.streamed),
         **_window(form),
         through_acc=through_acc,
-        through_wgt=Buffer.WGT in form.window_buffers.values(),
+        through_wgt=through_wgt,
         lanes=1 if scale is None else scale.classes,
         kept=share_read(form) if known else 1.0,
         cuts=(len(cuts[0]), len(cuts[1])),
         breaks=(len(breaks[0]), len(breaks[1])),
         sections=prod(extents[axis] for axis in form.loops.sections if axis != form.separate),
         sums=sum(step.intrinsic.in_place is None for step in form.computation.steps),
+        entry=form.config.wgt_entry_bytes / form.config.inp_entry_bytes if through_wgt else 1.0,
         step=cycles.step,
         pause=cycles.pause,
     )

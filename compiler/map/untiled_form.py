@@ -58,8 +58,7 @@ class UntiledForm:
         """
         problem, config, steps = self.problem, self.form.config, len(self.form.computation.steps)
         waits = steps <= problem.inputs and not problem.through_acc
-        entry = config.out_entry_bytes / config.inp_entry_bytes if problem.through_acc else 1.0
-        entry = config.wgt_entry_bytes / config.inp_entry_bytes if problem.through_wgt else entry
+        entry = config.out_entry_bytes / config.inp_entry_bytes if problem.through_acc else problem.entry
         return replace(problem, step=problem.step if waits else max(problem.step, steps), entry=entry)
 
     @cached_property

@@ -14,6 +14,7 @@ from typing import Any, overload
 from vdla.compiler import ir
 from vdla.compiler.ir import is_float, limits
 from vdla.compiler.te.expr import (
+    Combiner,
     Number,
     Operand,
     ReduceAxis,
@@ -76,6 +77,11 @@ class TupleReducer:
         if not isinstance(results, tuple):
             raise TeError(f"te.{self.name}: combine must return {len(a)} elements, got {results!r}")
         return results
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Predefined reducers are pickled by their names, as `Reducer` does."""
+        name = self.name.upper()
+        return name if globals().get(name) is self else (TupleReducer, (self.combine, self.identity, self.name))
 
 
 @overload
@@ -215,8 +221,10 @@ def _better_pair(a: tuple[Value, ...], b: tuple[Value, ...], op: str) -> tuple[V
     return tuple(replace(y, expr=ir.Select(chosen.expr, y.expr, x.expr)) for x, y in zip(a, b, strict=True))
 
 
-_ARGMAX = reducer(lambda a, b: _better_pair(a, b, "gt"), (lambda dtype: limits(dtype)[0], _NO_POSITION), "argmax")
-_ARGMIN = reducer(lambda a, b: _better_pair(a, b, "lt"), (lambda dtype: limits(dtype)[1], _NO_POSITION), "argmin")
+ARGMAX = reducer(lambda a, b: _better_pair(a, b, "gt"), (lambda dtype: limits(dtype)[0], _NO_POSITION), "argmax")
+ARGMIN = reducer(lambda a, b: _better_pair(a, b, "lt"), (lambda dtype: limits(dtype)[1], _NO_POSITION), "argmin")
+PREDEFINED: tuple[Combiner, ...] = (sum, max, min, ARGMAX, ARGMIN)
+"""The reducers that have names here; those of a user are functions of one process."""
 
 
 def argmax(
@@ -227,14 +235,14 @@ def argmax(
     The position over several axes is row-major, the last axis fastest, unless `position` gives
     another one. NaN is larger than any number.
     """
-    return _arg_reduce(_ARGMAX, value, axis, position)
+    return _arg_reduce(ARGMAX, value, axis, position)
 
 
 def argmin(
     value: Operand, axis: ReduceAxis | Sequence[ReduceAxis], position: Operand | None = None
 ) -> tuple[Value, Value]:
     """(the smallest element, its position), as for `argmax`; NaN is smaller than any number."""
-    return _arg_reduce(_ARGMIN, value, axis, position)
+    return _arg_reduce(ARGMIN, value, axis, position)
 
 
 def _arg_reduce(

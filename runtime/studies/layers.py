@@ -99,9 +99,11 @@ def layer_of(name: str, given: Definition | te.Tensor, baseline: te.Tensor | Non
 
     Raises:
         EvaluateError: the baseline has another result, or an input of the same name but another
-            shape.
+            shape; a reducer is one of the user, which no instruction has.
     """
     layer = given if isinstance(given, Definition) else Definition("expression", placeholders_of(given), given)
+    for output in (layer.output, baseline) if baseline is not None else (layer.output,):
+        _require_predefined(name, output)
     if baseline is not None:
         _check_baseline(name, layer, baseline)
     return EvaluatedLayer(name, partial(_given, layer), baseline=baseline)
@@ -112,6 +114,19 @@ def placeholders_of(output: te.Tensor) -> tuple[te.Tensor, ...]:
     if not isinstance(output.stage, Stage):
         return (output,)
     return tuple(dict.fromkeys(placeholder for read in output.stage.reads for placeholder in placeholders_of(read)))
+
+
+def _require_predefined(name: str, output: te.Tensor) -> None:
+    """EvaluateError for a reducer of one's own in what a layer computes."""
+    stage = output.stage
+    if not isinstance(stage, Stage):
+        return
+    if stage.reduction is not None and stage.reduction.reducer not in te.reduction.PREDEFINED:
+        known = ", ".join(f"te.{reducer.name}" for reducer in te.reduction.PREDEFINED)
+        rule = f"the reducer of {output.name} must be one of {known}, as those of instructions are"
+        raise EvaluateError(f"evaluate: {name}: {rule}, got {stage.reduction.reducer.name}")
+    for tensor in stage.reads:
+        _require_predefined(name, tensor)
 
 
 def _check_baseline(name: str, layer: Definition, baseline: te.Tensor) -> None:

@@ -351,3 +351,18 @@ def test_a_network_without_layers_is_refused() -> None:
     text = "^evaluate: the model must have a convolution or product of known extents, got none$"
     with pytest.raises(EvaluateError, match=text):
         layers_of(model)
+
+
+def xored(name: str) -> te.Tensor:
+    a, k = te.placeholder((4, 8), "int8", "a"), te.reduce_axis(8, "k")
+    reducer = te.reducer(lambda x, y: x ^ y, 0, "xor")
+    sums = te.compute((4,), lambda n: reducer(te.cast("int32", a[n, k]), axis=k), name)
+    return te.compute((4,), lambda n: sums[n] + 1, "more")
+
+
+def test_a_reducer_of_ones_own_is_refused_before_other_processes_need_it() -> None:
+    known = "te.sum, te.max, te.min, te.argmax, te.argmin"
+    with pytest.raises(EvaluateError) as error:
+        layer_of("mine", xored("parity"))
+    rule = f"the reducer of parity must be one of {known}, as those of instructions are"
+    assert str(error.value) == f"evaluate: mine: {rule}, got xor"
