@@ -13,6 +13,7 @@ import numpy as np
 from vdla.compiler import ir
 from vdla.compiler.arith import function_ranges
 from vdla.compiler.certificates import field
+from vdla.compiler.certificates.best_pairs import BestPairs, PairChoice, pair_choice
 from vdla.compiler.certificates.elementwise import Elementwise, Leaf, broadcast_leaves, combined, leaves_of, numbers
 from vdla.compiler.certificates.operations import binary, called, cast, combined_along, select
 from vdla.compiler.certificates.products import LocatedFactor, Matrices, located, products_of
@@ -67,6 +68,7 @@ class SymbolicMemory(InterpreterMemory):
     def __init__(self, buffers: Mapping[str, ir.Buffer], indices: Indices) -> None:
         super().__init__(buffers, indices)
         self.arrays = _Buffers(self.arrays)
+        self._pairs = BestPairs()
 
     def fill(self, name: str, array: Array) -> None:
         """Sets the content of a whole buffer; integers are numbers."""
@@ -82,8 +84,27 @@ class SymbolicMemory(InterpreterMemory):
     def store_all(self, stores: tuple[ir.Store, ...], at: Points) -> None:
         """Stores simultaneously; what values have in common is evaluated once."""
         self._shared = {}
-        super().store_all(stores, at)
+        choice = pair_choice(stores) if len(stores) > 1 else None
+        if choice is None:
+            super().store_all(stores, at)
+        else:
+            self._store_better(choice, stores, at)
         self._shared = None
+
+    def _store_better(self, choice: PairChoice, stores: tuple[ir.Store, ...], at: Points) -> None:
+        """Stores the better one of two pairs."""
+        ready = [(store.buffer, self.places(store.indices, at)) for store in stores]
+        new, old = (
+            tuple(settled(self.value(part, at), self._dtype(part)) for part in pair)
+            for pair in (choice.new, choice.old)
+        )
+        made = self._pairs.better(choice.lemma, new, old, lambda: self.value(stores[1].value, at))
+        for (name, places), value in zip(ready, made, strict=True):
+            self.store(name, places, value, at)
+
+    def _integers(self, pair: tuple[ir.Expr, ir.Expr], at: Points) -> tuple[Symbols, Symbols]:
+        first, second = (settled(self.value(part, at), self._dtype(part)) for part in pair)
+        return first, second
 
     def value(self, expr: ir.Expr, at: Points) -> Symbols:
         """The value of `expr`, which broadcasts with the points; arbitrary at inactive points."""

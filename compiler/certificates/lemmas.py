@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import tokenize
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
+from operator import and_
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +207,122 @@ REWRITES: tuple[Rewrite, ...] = (
     ),
 )
 
+# --- pairs ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BestPair:
+    """The best of pairs of a value and a place, of equal values the one with the first place, by
+    keys: single numbers of which the best is the `extreme`.
+
+    `value` and `key` are those of the better one of two pairs, `first` and `second` its place where
+    bounds decide which one it is, `place` that of a key.
+    """
+
+    compare: str
+    extreme: str
+    value: Rewrite
+    first: Rewrite
+    second: Rewrite
+    key: Rewrite
+    place: Rewrite
+
+    @property
+    def lemmas(self) -> tuple[Rewrite, ...]:
+        """All of them."""
+        return self.value, self.first, self.second, self.key, self.place
+
+    def key_of(self, k: Any, value: Any, place: Any) -> Any:  # noqa: ANN401  of any algebra
+        """The key of a pair."""
+        return _key(self.extreme, k, value, place)
+
+    def place_of(self, k: Any, key: Any) -> Any:  # noqa: ANN401
+        """The place of a key."""
+        return _place(self.extreme, k, key)
+
+
+def _count_of_places(k: Any) -> int:  # noqa: ANN401
+    """The places that keys of a type have room for: 2^16 in int64."""
+    return 1 << k.width // 4
+
+
+def _key(extreme: str, k: Any, value: Any, place: Any) -> Any:  # noqa: ANN401
+    scaled = k.op("mul", value, k.number(_count_of_places(k)))
+    return k.op("sub" if extreme == "max" else "add", scaled, place)
+
+
+def _place(extreme: str, k: Any, key: Any) -> Any:  # noqa: ANN401
+    lowest = k.op("sub", k.number(0), key) if extreme == "max" else key
+    return k.op("and", lowest, k.number(_count_of_places(k) - 1))
+
+
+def _has_places(k: Any, x: Any, y: Any, *other: Any) -> Any:  # noqa: ANN401
+    """The places of pairs are those of keys."""
+    places = (y, *other[1:])
+    return _every((place.low >= 0) & (place.high < _count_of_places(k)) for place in places)
+
+
+def _has_keys(k: Any, x: Any, y: Any, a: Any, b: Any) -> Any:  # noqa: ANN401
+    """Keys do not leave the type, with any place."""
+    count, first = _count_of_places(k), -(1 << (k.width - 1)) if k.signed else 0
+    least, most = first // count + 1, (first + (1 << k.width)) // count - 1
+    return _every((value.low >= least) & (value.high <= most) for value in (x, a))
+
+
+def _every(conditions: Iterable[Any]) -> Any:  # noqa: ANN401
+    return reduce(and_, conditions)
+
+
+def _best_pair(compare: str, extreme: str) -> BestPair:
+    """The lemmas on the pair whose value compares with all others so."""
+
+    def better(k: Any, x: Any, y: Any, a: Any, b: Any) -> Any:  # noqa: ANN401
+        return k.op(compare, x, a) | (k.op("eq", x, a) & k.op("lt", y, b))
+
+    def value(k: Any, x: Any, y: Any, a: Any, b: Any) -> Any:  # noqa: ANN401
+        return k.select(better(k, x, y, a, b), x, a)
+
+    def chosen_place(k: Any, x: Any, y: Any, a: Any, b: Any) -> Any:  # noqa: ANN401
+        return k.select(better(k, x, y, a, b), y, b)
+
+    def key(k: Any, x: Any, y: Any, a: Any, b: Any) -> Any:  # noqa: ANN401
+        return _key(extreme, k, value(k, x, y, a, b), chosen_place(k, x, y, a, b))
+
+    def wins(k: Any, x: Any, y: Any, a: Any, b: Any) -> Any:  # noqa: ANN401
+        beyond, reaches = (x.low > a.high, x.low >= a.high) if extreme == "max" else (x.high < a.low, x.high <= a.low)
+        return beyond | (reaches & (y.high < b.low))
+
+    def loses(k: Any, x: Any, y: Any, a: Any, b: Any) -> Any:  # noqa: ANN401
+        beyond, reaches = (x.high < a.low, x.high <= a.low) if extreme == "max" else (x.low > a.high, x.low >= a.high)
+        return beyond | (reaches & (y.low >= b.high))
+
+    def extreme_key(k: Any, x: Any, y: Any, a: Any, b: Any) -> Any:  # noqa: ANN401
+        return k.op(extreme, _key(extreme, k, x, y), _key(extreme, k, a, b))
+
+    def place(k: Any, x: Any, y: Any) -> Any:  # noqa: ANN401
+        return _place(extreme, k, _key(extreme, k, x, y))
+
+    def lemma(name: str, operands: int, left: Term, right: Term, *needs: Term) -> Rewrite:
+        return Rewrite(f"{name}, by {compare}", "pair", operands, left, right, needs)
+
+    return BestPair(
+        compare=compare,
+        extreme=extreme,
+        value=lemma("the value of the best pair is an extreme", 4, value, lambda k, x, y, a, b: k.op(extreme, x, a)),
+        first=lemma(
+            "the first of two pairs is better, which bounds decide", 4, chosen_place, lambda k, x, y, a, b: y, wins
+        ),
+        second=lemma(
+            "the second of two pairs is better, which bounds decide", 4, chosen_place, lambda k, x, y, a, b: b, loses
+        ),
+        key=lemma("the key of the best pair is an extreme of keys", 4, key, extreme_key, _has_places, _has_keys),
+        place=lemma("a place is the low bits of its key", 2, lambda k, x, y: y, place, _has_places),
+    )
+
+
+BEST_PAIRS: tuple[BestPair, ...] = (_best_pair("gt", "max"), _best_pair("lt", "min"))
+PAIRS: tuple[Rewrite, ...] = tuple(lemma for one in BEST_PAIRS for lemma in one.lemmas)
+
 # --- bounds ---------------------------------------------------------------------------------------
 
 
@@ -353,7 +470,7 @@ WIDENS = TypeLaw(
 TYPE_LAWS: tuple[TypeLaw, ...] = (NARROWS, WIDENS)
 
 Lemma = Rewrite | ResultBounds | Law | TypeLaw
-LEMMAS: tuple[Lemma, ...] = (*REWRITES, *BOUNDS, *LAWS, *TYPE_LAWS)
+LEMMAS: tuple[Lemma, ...] = (*REWRITES, *PAIRS, *BOUNDS, *LAWS, *TYPE_LAWS)
 
 
 @cache

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -55,7 +56,7 @@ def _rewritten(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
         a = settled(a, dtype)
     for rewrite in _REWRITES.get(op, ()):
         if not rewrite.needs:
-            right: Symbols = rewrite.right(_Algebra(dtype), _Operand(a), _Operand(b)).symbols
+            right: Symbols = rewrite.right(SymbolAlgebra(dtype), SymbolOperand(a), SymbolOperand(b)).symbols
             return right
     made = _BY_STRUCTURE.get(op, _without_structure)(op, a, b, dtype)
     orders = ((a, b), (b, a)) if op in lemmas.COMMUTES.ops else ((a, b),)
@@ -122,7 +123,7 @@ def _exact(bounds: Array) -> Array:
 
 def ring_bounds(op: str, a: Array, a_high: Array, b: Array, b_high: Array) -> tuple[Array, Array]:
     """The bounds of `a op b` of a ring operation."""
-    (lemma,), k = _BOUNDS[op], _Algebra("int64")
+    (lemma,), k = _BOUNDS[op], SymbolAlgebra("int64")
     x, y = _Interval(a, a_high), _Interval(b, b_high)
     return lemma.low(k, x, y), lemma.high(k, x, y)
 
@@ -190,55 +191,64 @@ class _Interval:
     high: Array
 
 
-class _Operand:
+class SymbolOperand:
     """A symbol as lemmas see it."""
 
     def __init__(self, of: Symbols) -> None:
         self.symbols, self.low, self.high = of, of["low"], of["high"]
 
 
-_FALSE, _TRUE = _Operand(numbers(0)), _Operand(numbers(1))
+_FALSE, _TRUE = SymbolOperand(numbers(0)), SymbolOperand(numbers(1))
 
 
-class _Algebra:
+class SymbolAlgebra:
     """The operations of lemmas on symbols of a type."""
 
     def __init__(self, dtype: str) -> None:
         self.dtype, self.width, self.zero = dtype, _width(dtype), 0
-        self.last = type_bounds(dtype)[1]
+        first, self.last = type_bounds(dtype)
+        self.signed = first < 0
         self.false, self.true = _FALSE, _TRUE
 
-    def op(self, op: str, x: _Operand, y: _Operand) -> _Operand:
-        return _Operand(binary(op, x.symbols, y.symbols, self.dtype))
+    def op(self, op: str, x: SymbolOperand, y: SymbolOperand) -> SymbolOperand:
+        """An operation of expressions."""
+        return SymbolOperand(binary(op, x.symbols, y.symbols, self.dtype))
 
-    def number(self, value: int) -> _Operand:
-        return _Operand(numbers(value))
+    def number(self, value: int) -> SymbolOperand:
+        """A number."""
+        return SymbolOperand(numbers(value))
 
-    def inverted(self, x: _Operand) -> _Operand:
-        return _Operand(_inverted(x.symbols))
+    def inverted(self, x: SymbolOperand) -> SymbolOperand:
+        """Not a truth."""
+        return SymbolOperand(_inverted(x.symbols))
 
-    def same(self, x: _Operand, y: _Operand) -> Array:
+    def same(self, x: SymbolOperand, y: SymbolOperand) -> Array:
+        """Where symbols are the same."""
         return np.asarray(x.symbols["value"] == y.symbols["value"])
 
-    def power(self, y: _Operand) -> _Operand:
+    def power(self, y: SymbolOperand) -> SymbolOperand:
         """Two to the power of numbers."""
-        return _Operand(numbers(wrap(np.int64(1) << np.clip(y.low, 0, 63), self.dtype)))
+        return SymbolOperand(numbers(wrap(np.int64(1) << np.clip(y.low, 0, 63), self.dtype)))
 
-    def exponent(self, y: _Operand) -> _Operand:
+    def exponent(self, y: SymbolOperand) -> SymbolOperand:
         """The exponents of numbers that are powers of two."""
-        return _Operand(numbers(np.frexp(np.maximum(y.low, 1).astype(np.float64))[1] - 1))
+        return SymbolOperand(numbers(np.frexp(np.maximum(y.low, 1).astype(np.float64))[1] - 1))
 
     def most(self, which: str, values: list[Array]) -> Array:
+        """The least or the greatest of bounds."""
         return reduce(np.minimum if which == "min" else np.maximum, values)
 
     def times(self, x: Array, y: Array) -> Array:
+        """A product of bounds."""
         return x * y
 
     def shifted(self, x: Array, y: Array) -> Array:
+        """A bound shifted right."""
         return np.asarray(x >> np.clip(y, 0, 63))
 
 
-def _holds(needs: tuple[lemmas.Term, ...], k: _Algebra, operands: list[_Operand]) -> Array:
+def holds(needs: tuple[lemmas.Term, ...], k: SymbolAlgebra, operands: Sequence[SymbolOperand]) -> Array:
+    """Where all conditions of a lemma hold."""
     if not needs:
         return np.ones((), np.bool_)
     return reduce(np.logical_and, (np.asarray(need(k, *operands)) for need in needs))
@@ -248,22 +258,22 @@ def _bounded(op: str, made: Symbols, a: Symbols, b: Symbols, dtype: str) -> Symb
     """Symbols with the bounds of lemmas; a number where these are equal."""
     if op in EXTREMES or op not in _BOUNDS:
         return made
-    k, operands = _Algebra(dtype), [_Operand(a), _Operand(b)]
+    k, operands = SymbolAlgebra(dtype), [SymbolOperand(a), SymbolOperand(b)]
     for lemma in _BOUNDS[op]:
-        holds = _holds(lemma.needs, k, operands)
-        made["low"] = np.where(holds, np.maximum(made["low"], lemma.low(k, *operands)), made["low"])
-        made["high"] = np.where(holds, np.minimum(made["high"], lemma.high(k, *operands)), made["high"])
+        where = holds(lemma.needs, k, operands)
+        made["low"] = np.where(where, np.maximum(made["low"], lemma.low(k, *operands)), made["low"])
+        made["high"] = np.where(where, np.minimum(made["high"], lemma.high(k, *operands)), made["high"])
     exact = known(made)
     return chosen(exact, numbers(made["low"]), made).copy() if exact.any() else made
 
 
 def _applied(op: str, made: Symbols, operands: tuple[Symbols, ...], dtype: str) -> Symbols:
     """Symbols with the right sides of rewritings where their conditions hold."""
-    k, given = _Algebra(dtype), [_Operand(one) for one in operands]
+    k, given = SymbolAlgebra(dtype), [SymbolOperand(one) for one in operands]
     for rewrite in _REWRITES.get(op, ()):
-        holds = _holds(rewrite.needs, k, given)
-        if holds.any():
-            made = chosen(holds, rewrite.right(k, *given).symbols, made)
+        where = holds(rewrite.needs, k, given)
+        if where.any():
+            made = chosen(where, rewrite.right(k, *given).symbols, made)
     return made
 
 
@@ -302,7 +312,7 @@ def select(
 ) -> Symbols:
     """`a` where the condition holds, else `b`; `compared` are the comparison and operands of it."""
     condition, a, b = np.broadcast_arrays(condition, settled(a, dtype), settled(b, dtype))
-    (bounds,), k, (x, y) = _BOUNDS["select"], _Algebra(dtype), (_Operand(a), _Operand(b))
+    (bounds,), k, (x, y) = _BOUNDS["select"], SymbolAlgebra(dtype), (SymbolOperand(a), SymbolOperand(b))
     made = unstructured(("select",), bounds.low(k, x, y), bounds.high(k, x, y), condition, a, b)
     made = _applied("select", made, (a, b, a, b), dtype)
     if compared is not None:

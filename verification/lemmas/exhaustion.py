@@ -27,7 +27,7 @@ class IntegerAlgebra:
     """The operations of lemmas on arrays of integers of a type."""
 
     def __init__(self, dtype: IntegerType) -> None:
-        self.type, self.width, self.zero = dtype, dtype.width, 0
+        self.type, self.width, self.signed, self.zero = dtype, dtype.width, dtype.signed, 0
         self.first = -(1 << (dtype.width - 1)) if dtype.signed else 0
         self.last = self.first + (1 << dtype.width) - 1
         self.false, self.true = np.False_, np.True_

@@ -113,7 +113,7 @@ class SolverAlgebra:
 
     def __init__(self, dtype: IntegerType, manager: Any | None = None) -> None:  # noqa: ANN401  a term manager
         self.manager = bitwuzla.TermManager() if manager is None else manager
-        self.type, self.width = dtype, dtype.width
+        self.type, self.width, self.signed = dtype, dtype.width, dtype.signed
         self._bound_width = min(dtype.width + 2, 64)
         self.false, self.true = Truth(self, self.manager.mk_false()), Truth(self, self.manager.mk_true())
         self.zero = self.constant(0, self._bound_width, signed=True)
