@@ -14,7 +14,7 @@ import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.certificates.lemmas import BEST_PAIRS, BestPair
-from vdla.compiler.certificates.operations import SymbolOperand, SymbolAlgebra, holds
+from vdla.compiler.certificates.operations import SymbolAlgebra, SymbolOperand, holds
 from vdla.compiler.certificates.symbols import OPAQUE, Symbols, chosen
 
 _KEYS = SymbolAlgebra("int64")

@@ -287,12 +287,15 @@ def _sides_of(operator: object, expression: te.Tensor | None, program: Program |
     mapped = operator.mapped if isinstance(operator, Operator) else operator
     wanted = _wanted(mapped)
     expression = wanted if expression is None else expression
-    return _Sides((operator.name, mapped.name), used, mapped.packing, mapped.unpacking, wanted, expression)
+    return _Sides(
+        (operator.name, mapped.name), used, mapped.packing, mapped.unpacking, wanted, expression, mapped.reading
+    )
 
 
 class _Sides:
     """A program and its expression, as functions of plain inputs; the result is like `wanted`.
-    `names` are that of the operator and that of the function.
+    `names` are that of the operator and that of the function; `reading` has the result as a
+    computation over what `unpacking` gives, if that is not the result.
     """
 
     def __init__(
@@ -303,11 +306,13 @@ class _Sides:
         unpacking: te.Tensor,
         wanted: te.Tensor,
         result: te.Tensor,
+        reading: te.Tensor | None = None,
     ) -> None:
         _require_result(result, wanted)
         self.name, self.program = names[0], program
         self.sums = SumBounds()
         self.packing, self.unpacking = packing, unpacking
+        self._reading = None if reading is None else te.create_function(placeholders_of(reading), [reading], names[1])
         self.plain = te.create_function(placeholders_of(result), [result], names[1])
         self.sources = {source_of(tensor).name: source_of(tensor) for tensor in self.packing.values()}
         for tensor in placeholders_of(result):
@@ -321,12 +326,12 @@ class _Sides:
         """The plain result of the program."""
         packed = {name: _gathered(tensor, inputs[source_of(tensor).name]) for name, tensor in self.packing.items()}
         outputs = run_program(self.program, packed)
-        return _gathered(self.unpacking, outputs[source_of(self.unpacking).name])
+        result = _gathered(self.unpacking, outputs[source_of(self.unpacking).name])
+        return result if self._reading is None else _evaluated(self._reading, (result,), SumBounds())
 
     def of_expression(self, inputs: _Inputs) -> Symbols:
         """The plain result of the expression."""
-        outputs = evaluate(self.plain, {name: inputs[name] for name in self.plain_inputs()}, self.sums)
-        return next(iter(outputs.values()))
+        return _evaluated(self.plain, [inputs[name] for name in self.plain_inputs()], self.sums)
 
     def plain_inputs(self) -> tuple[str, ...]:
         """The names of the inputs of the expression."""
@@ -337,9 +342,16 @@ class _Sides:
         return np.asarray(self.of_program(inputs)["value"] != self.of_expression(inputs)["value"])
 
 
+def _evaluated(fn: ir.Function, inputs: Sequence[Symbols], sums: SumBounds) -> Symbols:
+    """The result of a function of symbols in the order of its parameters."""
+    outputs = evaluate(fn, dict(zip(fn.params, inputs, strict=False)), sums)
+    return next(iter(outputs.values()))
+
+
 def _wanted(mapped: MappedOperator) -> te.Tensor:
     """The plain result of a mapping, or the elements of it that are wanted."""
-    return mapped.form.output if mapped.view is None else mapped.view
+    result = mapped.form.output if mapped.keys is None else mapped.keys.result
+    return result if mapped.view is None else mapped.view
 
 
 def _require_result(result: object, wanted: te.Tensor) -> None:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, reduce
+from functools import partial
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -17,6 +18,7 @@ from vdla.compiler.certificates.best_pairs import BestPairs, PairChoice, pair_ch
 from vdla.compiler.certificates.elementwise import Elementwise, Leaf, broadcast_leaves, combined, leaves_of, numbers
 from vdla.compiler.certificates.operations import binary, called, cast, combined_along, select
 from vdla.compiler.certificates.products import LocatedFactor, Matrices, located, products_of
+from vdla.compiler.certificates.repeated_terms import repeated
 from vdla.compiler.certificates.sum_bounds import SumBounds
 from vdla.compiler.certificates.symbols import (
     OPAQUE,
@@ -94,10 +96,7 @@ class SymbolicMemory(InterpreterMemory):
     def _store_better(self, choice: PairChoice, stores: tuple[ir.Store, ...], at: Points) -> None:
         """Stores the better one of two pairs."""
         ready = [(store.buffer, self.places(store.indices, at)) for store in stores]
-        new, old = (
-            tuple(settled(self.value(part, at), self._dtype(part)) for part in pair)
-            for pair in (choice.new, choice.old)
-        )
+        new, old = self._integers(choice.new, at), self._integers(choice.old, at)
         made = self._pairs.better(choice.lemma, new, old, lambda: self.value(stores[1].value, at))
         for (name, places), value in zip(ready, made, strict=True):
             self.store(name, places, value, at)
@@ -386,7 +385,9 @@ def _extremes_along(op: str, terms: Symbols, along: tuple[int, ...], dtype: str)
     kept = tuple(1 if d in along else n for d, n in enumerate(terms.shape))
     moved = np.moveaxis(terms, along, range(len(along)))
     rows = moved.reshape(-1, *moved.shape[len(along) :])
-    result: Symbols = reduce(lambda a, b: combined(op, a, b, dtype), rows)
+    result: Symbols = rows[0]
+    for term, after in pairwise(rows):
+        result = chosen(repeated(op, term, after, dtype), result, combined(op, result, after, dtype))
     return result.reshape(kept)
 
 

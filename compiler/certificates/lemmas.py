@@ -243,7 +243,7 @@ class BestPair:
 
 def _count_of_places(k: Any) -> int:  # noqa: ANN401
     """The places that keys of a type have room for: 2^16 in int64."""
-    return 1 << k.width // 4
+    return 1 << int(k.width) // 4
 
 
 def _key(extreme: str, k: Any, value: Any, place: Any) -> Any:  # noqa: ANN401
@@ -451,6 +451,23 @@ REQUANTISED_BY_ONE = Law(
         lambda k, x, y, z: (x.high < k.shifted(k.last, y.low)) & (x.low + k.shifted(k.last, y.low) >= 0),
     ),
 )
+
+
+def _keeps_better(op: str, step: str, fits: Term) -> Law:
+    """The better one of a number and that a known distance away."""
+    return Law(
+        f"the {op} of a number and one a distance away is the number",
+        frozenset({op}),
+        lambda k, op, x, y, z: k.op(op, x, k.op(step, x, y)),
+        lambda k, op, x, y, z: k.op("add", x, k.number(0)),
+        (lambda k, x, y, z: (y.low >= 0) & (y.low == y.high), fits),
+    )
+
+
+KEEPS_BETTER = {
+    "max": _keeps_better("max", "sub", lambda k, x, y, z: x.low + (k.last if k.signed else 0) >= y.high),
+    "min": _keeps_better("min", "add", lambda k, x, y, z: x.high <= k.last - y.high),
+}
 LAWS: tuple[Law, ...] = (
     COMMUTES,
     ASSOCIATES,
@@ -459,6 +476,7 @@ LAWS: tuple[Law, ...] = (
     CLIPS_COMMUTE,
     DISTANCES_ARE_SHORT,
     REQUANTISED_BY_ONE,
+    *KEEPS_BETTER.values(),
 )
 
 NARROWS = TypeLaw("a cast that narrows is one of the operands", frozenset({"add", "sub", "mul"}), widens=False)

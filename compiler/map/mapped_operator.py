@@ -147,6 +147,14 @@ class MappedOperator:
         """The plain result, or its keys, as a computation over the program's output."""
         return unpacked(self.form, self.view)
 
+    @property
+    def reading(self) -> te.Tensor | None:
+        """The plain result as a computation over its keys, which `unpacking` gives, if it has
+        these.
+        """
+        keys = self.unpacking
+        return None if self.keys is None else self.keys.reading(te.placeholder(keys.shape, keys.dtype, "keys"))
+
     def pack(self, **arrays: Array) -> dict[str, Array]:
         """The program's inputs from plain arrays by the names of the plain tensors."""
         packing = self.packing
