@@ -32,15 +32,15 @@ NEVER = 1 << 60
 
 
 class BufferSpace:
-    """Segments (start, end, time) of a buffer of `depth` entries, each free from its time on.
+    """Segments of a buffer of `depth` entries, each free from its time on.
 
-    The time is NEVER while a tile is in use.
+    The time is NEVER while a tile is in use. Neighbours have different times.
     """
 
     def __init__(self, depth: int) -> None:
         self.depth = depth
-        self._segments: list[tuple[int, int, int]] = [(0, depth, 0)]
-        self._lows = [0]
+        self._lows = [0, depth]  # of the segments, with the end of the last one
+        self._times = [0]
         self._known: dict[tuple[int, int, int, int], tuple[int, int]] = {}
 
     def find(self, entries: int, align: int, reserve: int = 0, lowest: int = 0) -> tuple[int, int]:
@@ -51,44 +51,36 @@ class BufferSpace:
         others.
         """
         key = entries, align, reserve, lowest
-        if key not in self._known:
-            self._known[key] = self._best(*key)
-        return self._known[key]
+        place = self._known.get(key)
+        if place is None:
+            place = self._known[key] = self._best(*key)
+        return place
 
     def _best(self, entries: int, align: int, reserve: int, lowest: int) -> tuple[int, int]:
-        """The earliest place, among those that begin or end where a segment does."""
+        """The earliest place: one as low as the segment before it, or `lowest`, allows."""
         time, place, last = NEVER, 0, self.depth - reserve - entries
-        for low, high, free in self._segments:
-            if free > time or free == NEVER:
+        lows, times = self._lows, self._times
+        for number, free in enumerate(times):
+            if free >= time:
                 continue
-            for start in (-(-max(low, lowest) // align) * align, (high - entries) // align * align):
-                end = start + entries
-                no_better = free == time and start >= place and start < high and low < end
-                if no_better or not lowest <= start <= last:
-                    continue
-                when = self._free_from(start, end, time)
-                if when < time or (when == time and start < place):
-                    time, place = when, start
-        return time, place
-
-    def _free_from(self, start: int, end: int, limit: int) -> int:
-        """The time from which [start, end) is free; NEVER if that is after the limit."""
-        time, segments = 0, self._segments
-        for number in range(bisect_right(self._lows, start) - 1, len(segments)):
-            low, _, free = segments[number]
-            if low >= end:
+            start = -(-max(lows[number], lowest) // align) * align
+            if start > last:
                 break
-            if free > limit:
-                return NEVER
-            if free > time:
-                time = free
-        return time
+            if start >= lows[number + 1]:
+                continue  # the segment that has the start follows
+            end, following = start + entries, number + 1
+            while lows[following] < end and free < time:
+                if times[following] > free:
+                    free = times[following]
+                following += 1
+            if free < time:
+                time, place = free, start
+        return time, place
 
     def set(self, start: int, entries: int, time: int) -> None:
         """Mark entries as free from `time` on.
 
-        Places that begin or end at the new borders only are no earlier, or behind others. So a
-        place stays the first one where it has none of these entries and is free before they are.
+        A place stays the first one where it has none of these entries and is free before they are.
         """
         end = start + entries
         kept = {}
@@ -96,16 +88,18 @@ class BufferSpace:
             if when < time and (place >= end or place + key[0] <= start):
                 kept[key] = when, place
         self._known = kept
-        first = bisect_right(self._lows, start) - 1
-        last = bisect_left(self._lows, end) - 1
-        (low, _, before), (_, high, after) = self._segments[first], self._segments[last]
-        new = [(start, end, time)]
-        if low < start:
-            new.insert(0, (low, start, before))
-        if end < high:
-            new.append((end, high, after))
-        self._segments[first : last + 1] = new
-        self._lows[first : last + 1] = [low for low, _, _ in new]
+        lows, times = self._lows, self._times
+        first, behind = bisect_right(lows, start) - 1, bisect_left(lows, end)
+        after = times[behind - 1]
+        first += lows[first] < start
+        joined = first > 0 and times[first - 1] == time
+        new = [] if joined else [(start, time)]
+        if end < lows[behind]:
+            if after != time:
+                new.append((end, after))
+        elif behind < len(times) and times[behind] == time:
+            behind += 1
+        lows[first:behind], times[first:behind] = [low for low, _ in new], [free for _, free in new]
 
 
 Ints = NDArray[np.int64]
@@ -209,7 +203,9 @@ class _Scheduler:
                 for part, step in self.open[lane].items():
                     if part <= last:
                         start = self._start(step, unit, best[0])
-                        key = start, lane >= len(Unit) or self.heavy[part], part, unit, step
+                        if start > best[0]:
+                            continue
+                        key = start, lane >= _WEIGHTS or self.heavy[part], part, unit, step
                         if key < best:
                             best, chosen = key, step
             if chosen == NO_STEP:
@@ -235,7 +231,7 @@ class _Scheduler:
     def _start(self, step: int, unit: int, limit: int) -> int:
         """The earliest start, or some time after the limit."""
         start = max(self.clock[unit], self.ready[step])
-        if unit == _LOAD and self._needs_relay(step):
+        if self.sources[step] and self._needs_relay(step):
             start = max(start, self.clock[_COMPUTE])
         for tile in self.tiles[step]:
             if start > limit:
@@ -250,7 +246,7 @@ class _Scheduler:
 
     def _last_source(self, step: int) -> int:
         """The number of the last STORE that a LOAD waits for; NO_STEP if it waits for none."""
-        return max((self.number[store] for store in self.sources[step]), default=NO_STEP)
+        return max([self.number[store] for store in self.sources[step]], default=NO_STEP)
 
     def _find(self, tile: int) -> tuple[int, int]:
         buffer, entries, align = self.buffer[tile], self.entries[tile], self.align[tile]
@@ -292,7 +288,7 @@ class _Scheduler:
         end = start + self.busy[step] + self.tail[step]
         if unit == _STORE:
             self.number[step], self.stores = self.stores, self.stores + 1
-        if unit == _LOAD and self._needs_relay(step):
+        if self.sources[step] and self._needs_relay(step):
             self.relayed = self._last_source(step)
             self.clock[_COMPUTE] = start + _RELAY_CYCLES
         queue = self.queues[part][lane]

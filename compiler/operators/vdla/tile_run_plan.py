@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.compiler.operators.vdla.tile_candidates import Candidates
 from vdla.compiler.operators.vdla.tile_rates import Bools, Floats, Ints, TileRates, TileSteps
@@ -36,6 +37,9 @@ class RunPlan:
     the previous computation; `lanes_wait`: so are scale lanes. `repeats` has the loops for which a
     step is the last one `before` the repeated iterations or the last of them.
 
+    `emits` and the other lists of flags: whether something takes time, or differs from zero, for
+    any candidate in a step; of `queues`: whether the next load is dispatched during a computation.
+
     For tiles in strips (`in_strips`: any are), computation begins before its window is complete, by
     the fraction `early_strip` of the transfer, and emits the first results after `first_results`;
     the last strip takes `last_store` to store. The next window may overwrite the buffer `lead`
@@ -44,8 +48,15 @@ class RunPlan:
 
     active: list[int]
     emits: list[bool]
+    all_emit: list[bool]
     pads: list[bool]
+    fetches_weights: list[bool]
+    queues: list[bool]
+    replaces_weights: list[bool]
+    replaces_lanes: list[bool]
+    begins_early: list[bool]
     repeats: list[list[int]]
+    ends_repeats: list[list[int]]
     keeps: Bools
     completes: Bools
     turn: Ints
@@ -79,15 +90,30 @@ class RunPlan:
         threads, at = steps.turn * len(c), np.arange(len(c))
         blocks, cycles, parts = steps.out_blocks, rates.computation, rates.parts
         repeats = {loop: steps.repeats(loop) for loop in steps.long_loops}
-        used = {loop: _somewhere(before | after) for loop, (before, after) in repeats.items()}
         dispatched_in, dispatched_at = _dispatched(rates)
         first, last = rates.strips
         lead, late_share = _overlap(problem, rates, c, steps)
+        early_share = np.where(parts > 1, 1 - 1 / parts, 0.0)
+        replaced = steps.starts_group & (c.over != _GROUPS)
+        waits, lanes_wait = replaced & (not rates.all_weights_fit), replaced & rates.lanes_are_replaced
+
+        def somewhere(where: Bools) -> list[bool]:
+            return _in_steps((where & steps.active).any(axis=1))
+
+        used = {loop: somewhere(before | after) for loop, (before, after) in repeats.items()}
+        ends = {loop: somewhere(after) for loop, (_, after) in repeats.items()}
         return RunPlan(
             active=steps.active.sum(axis=1).tolist(),
-            emits=_somewhere(steps.completes),
-            pads=_somewhere(rates.padding > 0),
+            emits=somewhere(steps.completes),
+            all_emit=_in_steps((steps.completes | ~steps.active).all(axis=1)),
+            pads=somewhere(rates.padding > 0),
+            fetches_weights=somewhere(rates.weights > 0),
+            queues=somewhere(dispatched_in != REMEMBERED),
+            replaces_weights=somewhere(waits),
+            replaces_lanes=somewhere(lanes_wait),
+            begins_early=somewhere(early_share > 0),
             repeats=[[loop for loop in used if used[loop][index]] for index in range(len(steps))],
+            ends_repeats=[[loop for loop in ends if ends[loop][index]] for index in range(len(steps))],
             keeps=c.keep_weights,
             completes=steps.completes,
             turn=threads + at,
@@ -97,9 +123,9 @@ class RunPlan:
             weights=rates.weights,
             later_weights=(blocks - 1) * rates.weights,
             fetched=rates.fetched,
-            waits=steps.starts_group & (c.over != _GROUPS) & (not rates.all_weights_fit),
-            lanes_wait=steps.starts_group & (c.over != _GROUPS) & rates.lanes_are_replaced,
-            early_share=np.where(parts > 1, 1 - 1 / parts, 0.0),
+            waits=waits,
+            lanes_wait=lanes_wait,
+            early_share=early_share,
             blocks=blocks * cycles,
             after_first=(blocks - 1 + 1 / (parts * first)) * cycles,
             after_last=cycles / np.where(blocks == 1, parts * first, parts),
@@ -133,9 +159,9 @@ def _overlap(problem: TilingProblem, rates: TileRates, c: Candidates, steps: Til
     return lead, np.where(alone, np.where(several > 1, 1 / several, 1 / strips), 1.0)
 
 
-def _somewhere(where: Bools) -> list[bool]:
-    """For each step, whether any candidate is flagged."""
-    return [bool(flags.any()) for flags in where]
+def _in_steps(flags: NDArray[np.bool_] | np.bool_) -> list[bool]:
+    """A flag of each step, bool[steps], as Python's."""
+    return [bool(flag) for flag in np.asarray(flags).tolist()]
 
 
 def _dispatched(rates: TileRates) -> tuple[Ints, Floats]:

@@ -57,13 +57,18 @@ class _Run:
     def __init__(self, rates: TileRates, plan: RunPlan, candidates: Candidates, steps: TileSteps) -> None:
         count, threads = len(candidates), int(candidates.threads.max())
         self.rates, self.plan, self.steps = rates, plan, steps
-        self.channel = self._start(count)  # when all reads requested so far have arrived
-        self.computed, self.written, self.stored = (np.zeros(count) for _ in range(3))
-        self.window_free = np.tile(self.channel, threads)  # for the first part of the next window
-        self.window_read = np.tile(self.channel, threads)
-        self.first_stored, self.last_stored = (np.zeros(threads * count) for _ in range(2))
+        begin = self._start(count)
+        # All times, one row for each time of a candidate, so that they advance at once.
+        self.times = np.zeros((4 + 4 * threads + 2 * (REMEMBERED + 1), count))
+        self.computed, self.channel, self.written, self.stored, *_ = self.times
+        self.channel[:] = begin  # when all reads requested so far have arrived
+        copies = self.times[4 : 4 + 4 * threads].reshape(4, -1)
+        self.window_free, self.window_read, self.first_stored, self.last_stored = copies
+        copies[:2] = np.tile(begin, threads)  # `window_free` is for the first part of the next window
         # The last iterations' computations; initially the start of the run.
-        self.began, self.ended = (np.tile(self.channel, REMEMBERED + 1) for _ in range(2))
+        remembered = self.times[4 + 4 * threads :].reshape(2, -1)
+        self.began, self.ended = remembered
+        remembered[:] = np.tile(begin, REMEMBERED + 1)
         self.before = np.zeros((len(LOOPS), 3, count))  # the times before the repeated iterations of each loop
 
     def _start(self, count: int) -> Floats:
@@ -74,99 +79,118 @@ class _Run:
         return np.full(count, float(rates.read_latency + timing.DISPATCH_DELAY + timing.COMMAND_DELAY))
 
     def iterate(self, index: int) -> None:
-        """Run one step of all active candidates."""
+        """Run one step of all active candidates.
+
+        Terms that are zero for all of them are left out: the time of a step is that of the calls.
+        """
         plan = self.plan
         active = slice(plan.active[index])
-        copy = plan.copy[index][active]
-        emits = plan.emits[index] and plan.completes[index][active]
-        began, window = self._load_window(index, active)
-        weights = plan.weights[index][active]
-        first = self._weights_arrive(index, active, window)
+        turn, copy, emits = plan.turn[index][active], plan.copy[index][active], plan.emits[index]
+        free = self.window_free[turn]
+        began, window = self._load_window(index, active, free)
+        first = self._weights_arrive(index, active, window, free) if plan.fetches_weights[index] else window
         last = first + plan.later_weights[index][active]
         last += plan.fetched[index][active]
-        early = window - began
-        early += weights
-        early *= plan.early_share[index][active]
-        if plan.in_strips:
-            early += (window - began) * plan.early_strip[index][active]
-        start = np.maximum(self.computed[active], first - early)
-        np.maximum(start, emits * self.first_stored[copy], out=start)
+        start = np.maximum(self.computed[active], self._first_read(index, active, window - began, first))
+        cycles = plan.first_results[index][active]
+        if emits:
+            stored_first, stored_last = self.first_stored[copy], self.last_stored[copy]
+            if not plan.all_emit[index]:
+                completes = plan.completes[index][active]
+                stored_first *= completes
+                stored_last *= completes
+            np.maximum(start, stored_first, out=start)
         end = start + plan.blocks[index][active]
         np.maximum(end, first + plan.after_first[index][active], out=end)
         np.maximum(end, last + plan.after_last[index][active], out=end)
-        cycles = plan.first_results[index][active]
-        np.maximum(end, emits * self.last_stored[copy] + cycles, out=end)
-        if plan.emits[index]:
+        if emits:
+            np.maximum(end, stored_last + cycles, out=end)
             self._store(index, active, start + cycles, end)
-        np.maximum(self.channel[active], last, out=self.channel[active])
+        else:
+            np.maximum(end, cycles, out=end)
+        channel = self.channel[active]
+        np.maximum(channel, last, out=channel)
         self.computed[active] = end
         read = end + self.rates.depth
-        self.window_read[plan.turn[index][active]] = read
-        self.window_free[plan.turn[index][active]] = read - plan.lead[index][active]
+        if plan.in_strips:
+            self.window_read[turn] = read
+            read -= plan.lead[index][active]
+        self.window_free[turn] = read
         now = index % REMEMBERED * len(self.channel)
         self.began[now : now + len(end)], self.ended[now : now + len(end)] = start, end
         for loop in plan.repeats[index]:
             self._repeat(index, loop)
 
-    def _load_window(self, index: int, active: slice) -> tuple[Floats, Floats]:
+    def _load_window(self, index: int, active: slice, free: Floats) -> tuple[Floats, Floats]:
         """The times at which the window begins to arrive, and at which it is complete."""
         plan, channel = self.plan, self.channel[active]
-        # The compute queue has a limited depth.
-        computing = plan.dispatched_in[index][active]
-        ready = self.began[computing]
-        ready += plan.dispatched_at[index][active] * (self.ended[computing] - ready)
-        np.maximum(ready, self.window_free[plan.turn[index][active]], out=ready)
-        np.maximum(ready, plan.lanes_wait[index][active] * self.computed[active], out=ready)
+        if plan.queues[index]:  # the compute queue has a limited depth
+            computing = plan.dispatched_in[index][active]
+            ready = self.began[computing]
+            ready += plan.dispatched_at[index][active] * (self.ended[computing] - ready)
+            np.maximum(ready, free, out=ready)
+        else:
+            ready = np.maximum(self.began[REMEMBERED * len(self.channel) :][active], free)
+        if plan.replaces_lanes[index]:
+            np.maximum(ready, plan.lanes_wait[index][active] * self.computed[active], out=ready)
+        else:
+            np.maximum(ready, 0, out=ready)
         if plan.pads[index]:  # padding is written after the end of the previous load
             padding = plan.padding[index][active]
             np.maximum(ready, channel, out=ready, where=padding > 0)
             ready += padding
         ready += self.rates.read_latency
-        began, cycles = np.maximum(channel, ready), plan.window[index][active]
+        began, cycles = np.maximum(channel, ready, out=ready), plan.window[index][active]
         arrived = began + cycles
         if plan.in_strips:
             read = self.window_read[plan.turn[index][active]] + self.rates.read_latency
             np.maximum(arrived, read + cycles * plan.late_share[index][active], out=arrived)
         return began, arrived
 
-    def _weights_arrive(self, index: int, active: slice, window: Floats) -> Floats:
+    def _weights_arrive(self, index: int, active: slice, window: Floats, free: Floats) -> Floats:
         """The time at which the window and the first weights are in their buffers."""
         plan = self.plan
-        kept = plan.waits[index][active] * self.computed[active]
-        free = np.where(plan.keeps[active], kept, self.window_free[plan.turn[index][active]])
-        free += self.rates.read_latency
+        kept = plan.waits[index][active] * self.computed[active] if plan.replaces_weights[index] else 0.0
+        ready = np.where(plan.keeps[active], kept, free)
+        ready += self.rates.read_latency
         weights = plan.weights[index][active]
-        np.maximum(free, window, out=free)
-        return np.asarray(np.where(weights > 0, free, window) + weights)
+        np.maximum(ready, window, out=ready)
+        return np.asarray(np.where(weights > 0, ready, window) + weights)
+
+    def _first_read(self, index: int, active: slice, arriving: Floats, first: Floats) -> Floats:
+        """The time at which compute may begin: before all of the window, which takes `arriving`
+        cycles, and of the first weights is there, if it reads them in parts.
+        """
+        plan = self.plan
+        early: Floats | None = None
+        if plan.begins_early[index]:
+            early = (arriving + plan.weights[index][active]) * plan.early_share[index][active]
+        if plan.in_strips:
+            strips = arriving * plan.early_strip[index][active]
+            early = strips if early is None else early + strips
+        return first if early is None else first - early
 
     def _store(self, index: int, active: slice, first: Floats, end: Floats) -> None:
         """Store a tile; the sums of its first output block are complete at `first`."""
         plan, rates = self.plan, self.rates
-        emits, one = plan.completes[index][active], plan.last_store[index][active]
+        copy, one = plan.copy[index][active], plan.last_store[index][active]
         begin = np.maximum(self.written[active], first + rates.depth)
         done = np.maximum(begin + plan.all_stored[index][active], end + rates.depth + one)
-        np.copyto(self.written[active], done, where=emits)
-        begin += one
-        begin += rates.write_latency
-        done += rates.write_latency
-        np.copyto(self.stored[active], done, where=emits)
-        copy = plan.copy[index][active]
-        for held, when in ((self.first_stored, begin), (self.last_stored, done)):
-            held[copy] = np.where(emits, when, held[copy])
+        began, ended = begin + one + rates.write_latency, done + rates.write_latency
+        if plan.all_emit[index]:
+            self.written[active], self.stored[active] = done, ended
+        else:
+            emits = plan.completes[index][active]
+            np.copyto(self.written[active], done, where=emits)
+            np.copyto(self.stored[active], ended, where=emits)
+            copy, began, ended = copy[emits], began[emits], ended[emits]
+        self.first_stored[copy], self.last_stored[copy] = began, ended
 
     def _repeat(self, index: int, loop: int) -> None:
         """After the repeated iterations of a loop, advance by the time of the skipped ones."""
-        before, after = self.plan.before[loop][index], self.plan.after[loop][index]
-        now = np.stack([self.computed, self.channel, self.written if loop != _CHUNKS else self.computed])
-        np.copyto(self.before[loop], now, where=before)
-        if after.any():
-            cycles = (now - self.before[loop]).max(axis=0) / REPEATED
-            self._pass(np.where(after, self.steps.skipped[loop] * cycles, 0.0))
-
-    def _pass(self, cycles: Floats) -> None:
-        """Advance all times by these cycles."""
-        for times in (self.channel, self.computed, self.written, self.stored):
-            times += cycles
-        windows = self.window_free, self.window_read
-        for copies in (*windows, self.first_stored, self.last_stored, self.began, self.ended):
-            copies.reshape(-1, len(cycles))[:] += cycles
+        now, before = self.times[:3], self.before[loop]
+        np.copyto(before, now, where=self.plan.before[loop][index])
+        if loop in self.plan.ends_repeats[index]:
+            rows = 2 if loop == _CHUNKS else 3  # stores come in the last chunk
+            cycles = (now[:rows] - before[:rows]).max(axis=0) / REPEATED
+            self.times += np.where(self.plan.after[loop][index], self.steps.skipped[loop] * cycles, 0.0)
