@@ -347,6 +347,10 @@ ROOMS: dict[str, str] = {
         "support hardware hardware.fpga compiler.graph runtime.executor runtime.network boards networks "
         "benchmarks.harness benchmarks"
     ),
+    "benchmarks.kernels": (
+        "support runtime.native runtime.numpy_operators runtime.executor benchmarks.harness benchmarks.cpu "
+        "runtime.network"
+    ),
 }
 
 # Modules that import each other, each with the reason.

@@ -103,7 +103,7 @@ _OPTIONS = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The benchmark, its seed, the form of the result."""
     add_options(parser, {"name NAME": "the benchmark; --list shows all"}, _descriptions, nargs="?")
-    text = "what to measure (certify, evaluate, generate, modern, network, peers, tune, view); all by default"
+    text = "what to measure (certify, evaluate, generate, kernels, modern, network, peers, tune, view); all by default"
     add_options(parser, {"subjects SUBJECT": text}, nargs="*")
     add_options(
         parser,
