@@ -182,11 +182,11 @@ def _geometry(
 # --- stages ---------------------------------------------------------------------------------------
 
 
-def pad_image(x: te.Tensor, windows: Window, name: str) -> te.Tensor:
+def pad_image(x: te.Tensor, windows: Window, name: str, padding: te.Number = 0) -> te.Tensor:
     """The image padded as far as windows reach; the image itself if they need no padding."""
     lanes = (0,) * (len(x.shape) - 2 - len(windows.size))
     pads = (0, 0, *windows.before, *lanes, 0, 0, *windows.overhang, *lanes)
-    return pad(x, pads, name=name) if any(pads) else x
+    return pad(x, pads, padding, name=name) if any(pads) else x
 
 
 def _sums(

@@ -2,10 +2,9 @@
 """Depthwise convolution: one kernel a channel, or several with a channel multiplier.
 
 The stages: `<name>_pad` the padded image; `<name>_sum` the sums, starting from the bias; `<name>`
-the sums in the dtype of the image. Vector lanes run along the rows of a plain image. With a stride,
-the columns of its padded image are split into phases: the elements that a tap reads for
-neighbouring results are then contiguous. An image in blocks has its channels in lanes and is not
-padded: windows at the border skip the taps outside the image.
+the sums in the dtype of the image. Vector lanes run along the rows of a plain image
+(`window_rows.py`). An image in blocks has its channels in lanes and is not padded: windows at the
+border skip the taps outside the image.
 
 The quantised one is ONNX's QLinearConv with symmetric int8 kernels: `<name>_data` is the padded
 input, `<name>_sum` are int32 sums. With lanes along rows, `<name>` drops the padding of the last
@@ -31,7 +30,6 @@ from vdla.compiler.operators.checks import (
     static_extents,
     target_of,
 )
-from vdla.compiler.operators.conv2d import pad_image
 from vdla.compiler.operators.layouts import image_block
 from vdla.compiler.operators.quantisation import (
     Requantisation,
@@ -45,7 +43,8 @@ from vdla.compiler.operators.quantisation import (
 )
 from vdla.compiler.operators.quantised_weights import WindowLayout, block_layout, row_layout
 from vdla.compiler.operators.results import result_name, sum_of_products
-from vdla.compiler.operators.roles import DATA, OPERATOR, PHASES, PLACED, RESCALED, RESULT, STRIDE
+from vdla.compiler.operators.roles import DATA, OPERATOR, PLACED, RESCALED, RESULT, STRIDE
+from vdla.compiler.operators.window_rows import window_rows
 from vdla.compiler.operators.windows import Ints, in_image, sampled_position, select_if, windows_of
 from vdla.compiler.target import Target
 from vdla.support.window import Window
@@ -75,8 +74,7 @@ def depthwise_conv2d(
     windows = windows_of(_NAME, x.shape[2:4], kernel_shape, strides, pads, dilations)
     result = result_name(x, _NAME, name)
     if block is None:
-        pad_stage = pad_image if windows.strides[1] == 1 else _pad_in_phases
-        total = _sums_of_rows(pad_stage(x, windows, f"{result}_pad"), weight, bias, windows, f"{result}_sum")
+        total = _sums_of_rows(x, weight, bias, windows, result)
     else:
         total = _sums_of_blocks(x, weight, bias, windows, f"{result}_sum")
     return te.compute(total.shape, lambda *i: te.cast(x.dtype, total[i]), result)
@@ -97,32 +95,18 @@ def pack_depthwise_conv2d(weight: Array, lanes: int) -> Array:
 # --- stages ---------------------------------------------------------------------------------------
 
 
-def _pad_in_phases(x: te.Tensor, windows: Window, name: str) -> te.Tensor:
-    """[N, C, rows, stride, columns / stride]: the padded image, its columns in phases."""
-    stride, (top, left), (rows, columns) = windows.strides[1], windows.before, windows.extents
-
-    def value(n: te.Value, c: te.Value, h: te.Value, phase: te.Value, w: te.Value) -> te.Value:
-        y, column = h - top, w * stride + phase - left
-        conditions = [*in_image(windows, (y,)), *[column >= 0] * (left > 0), column < x.shape[3]]
-        return te.select(te.all_of(*conditions), x[n, c, y, column], te.const(0, x.dtype))
-
-    return te.compute((*x.shape[:2], rows, stride, -(-columns // stride)), value, name, {PHASES: stride})
-
-
-def _sums_of_rows(image: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, windows: Window, name: str) -> te.Tensor:
+def _sums_of_rows(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, windows: Window, name: str) -> te.Tensor:
     """[N, C * m, OH, OW]: the sums, with the bias."""
     taps = te.reduce_axis(windows.taps[0], "kh"), te.reduce_axis(windows.taps[1], "kw")
-    multiplier, stride = weight.shape[0] // image.shape[1], windows.strides[1]
+    multiplier, element = weight.shape[0] // x.shape[1], window_rows(x, windows, f"{name}_pad")
 
     def value(n: te.Value, c: te.Value, oh: te.Value, ow: te.Value) -> te.Value:
-        y, offset = windows.padded_position(0, oh, taps[0]), taps[1] * windows.dilations[1]
-        columns = (ow + offset,) if stride == 1 else (offset % stride, ow + offset // stride)
         channel = c if multiplier == 1 else c // multiplier
         start = None if bias is None else bias[c]
-        return sum_of_products(image[(n, channel, y, *columns)], weight[c, 0, taps[0], taps[1]], taps, start)
+        return sum_of_products(element(n, channel, oh, ow, *taps), weight[c, 0, taps[0], taps[1]], taps, start)
 
-    shape = (image.shape[0], weight.shape[0], *windows.places)
-    return te.compute(shape, value, name, {OPERATOR: _NAME})
+    shape = (x.shape[0], weight.shape[0], *windows.places)
+    return te.compute(shape, value, f"{name}_sum", {OPERATOR: _NAME})
 
 
 def _sums_of_blocks(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, windows: Window, name: str) -> te.Tensor:

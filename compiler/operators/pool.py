@@ -30,10 +30,13 @@ from vdla.compiler.operators.reduction import max as reduce_max
 from vdla.compiler.operators.reduction import mean, reduce_with
 from vdla.compiler.operators.results import result_name, to_accumulator
 from vdla.compiler.operators.roles import OPERATOR
+from vdla.compiler.operators.window_rows import window_rows
 from vdla.compiler.operators.windows import Ints, in_image, select_if, windows_of
 from vdla.support.window import Window
 
 _PLAIN = "NCHW"
+_IMAGE_RANK = 4
+_FEWEST_COLUMNS = 4  # of results, for lanes along rows
 
 
 def max_pool(
@@ -51,8 +54,6 @@ def max_pool(
     check_number(where, "x", x)
     windows = _windows_of_pool(where, x, kernel_shape, strides, pads, dilations, ceil_mode, layout)
     result, least = result_name(x, where, name), limits(x.dtype)[0]
-    if layout == _PLAIN:
-        return reduce_windows(te.max, x, windows, least, result, lambda v: v)
     largest = reduce_windows(te.max, x, windows, least, f"{result}_max", lambda v: v)
     return te.compute(largest.shape, lambda *i: largest[i], result)
 
@@ -270,20 +271,35 @@ def reduce_windows(
     name: str,
     body: Body = to_accumulator,
 ) -> te.Tensor:
-    """The reduction of `body` over each window, with `padding` outside `x`.
+    """The reduction of `body` over each window; the elements outside `x` are `padding`.
 
     Dimensions of `x` behind the spatial ones stay: the lanes of an image in blocks.
     """
     taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(windows.taps)]
     last = 2 + len(taps)
+    if last == len(x.shape) == _IMAGE_RANK and windows.places[1] >= _FEWEST_COLUMNS:
+        return _reduce_rows(reducer, x, windows, padding, name, body)
 
     def value(*i: te.Value) -> te.Value:
         position = [windows.position(d, i[2 + d], tap) for d, tap in enumerate(taps)]
-        element = body(x[(*i[:2], *position, *i[last:])])
-        return reducer(select_if(in_image(windows, position), element, te.const(padding, element.dtype)), axis=taps)
+        inside, element = in_image(windows, position), x[(*i[:2], *position, *i[last:])]
+        return reducer(body(select_if(inside, element, te.const(padding, x.dtype))), axis=taps)
 
     annotations = {OPERATOR: "blocked_window"} if x.shape[last:] else None
     return te.compute((*x.shape[:2], *windows.places, *x.shape[last:]), value, name, annotations)
+
+
+def _reduce_rows(
+    reducer: te.Reducer, x: te.Tensor, windows: Window, padding: te.Number, name: str, body: Body
+) -> te.Tensor:
+    """The reduction of `body` over each window of a plain image, by the schedule of rows."""
+    kh, kw = (te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(windows.taps))
+    element = window_rows(x, windows, f"{name}_pad", padding)
+
+    def value(n: te.Value, c: te.Value, oh: te.Value, ow: te.Value) -> te.Value:
+        return reducer(body(element(n, c, oh, ow, kh, kw)), axis=[kh, kw])
+
+    return te.compute((*x.shape[:2], *windows.places), value, name, {OPERATOR: "window_rows"})
 
 
 def element_count(windows: Window, index: Sequence[te.Value], padding_counts: bool) -> te.Value:

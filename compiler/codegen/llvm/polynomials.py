@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """exp, log, tanh, erf, sin and cos of scalars and vectors: range reduction and a polynomial.
 
-Errors are below 2 units in the last place (sigmoid: 3), and limits are those of IEEE 754. Each
-polynomial interpolates the function in its comment at the Chebyshev nodes of the interval. Whether
-products and sums are fused is up to the CPU.
+Errors are below 2 units in the last place (sigmoid and tanh: 3), and limits are those of IEEE 754.
+Each polynomial interpolates the function in its comment at the Chebyshev nodes of the interval.
+Whether products and sums are fused is up to the CPU.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ class FloatFormat:
     ln2: tuple[float, float]  # its upper bits, whose small multiples are exact, and the rest
     exp: tuple[float, ...]  # (exp(r) - 1 - r) / r**2 for |r| < 0.3466
     log: tuple[float, ...]  # (log((1 + s) / (1 - s)) / s - 2) / s**2 over s**2 < 0.02945
-    tanh: tuple[float, ...]  # (tanh(x) / x - 1) / x**2 over x**2 < 0.3026
 
     @property
     def magic(self) -> float:
@@ -43,8 +42,6 @@ _SINGLE = FloatFormat(
     integer=I32, mantissa=23, bias=127, low=-104.0, high=89.0, ln2=(0.693115234375, 3.1946184945309415e-05),
     exp=(0.5, 0.16666576998242924, 0.041666554627878084, 0.008363177629994445, 0.0013926181810489343),
     log=(0.6666666655430007, 0.40000122000846017, 0.28550802551295174, 0.23330964090255224),
-    tanh=(-0.3333333329495413, 0.13333324185914644, -0.05396469612807382, 0.021818403705021795, -0.008526140801792538,
-     0.0025261091923533636),
 )  # fmt: skip
 _DOUBLE = FloatFormat(
     integer=I64, mantissa=52, bias=1023, low=-746.0, high=710.0, ln2=(0.6931471787393093, 1.8206359985041462e-09),
@@ -54,9 +51,6 @@ _DOUBLE = FloatFormat(
      2.091468516140366e-09),
     log=(0.666666666666667, 0.3999999999989924, 0.2857142862609592, 0.22222211115141333, 0.1818289055685574,
      0.1533167402581507, 0.14617037594292834),
-    tanh=(-0.3333333333333333, 0.13333333333332714, -0.05396825396743174, 0.021869488493563034, -0.008863234395418036,
-     0.0035921103470955376, -0.0014556615775659148, 0.0005889348072262403, -0.00023463104523463584,
-     8.510707920260886e-05, -2.0598556628687155e-05),
 )  # fmt: skip
 _ERF_SMALL = (
     0.12837916708873873,
@@ -84,7 +78,7 @@ _SIN = (-0.16666664661830932, 0.008332748176679602, -0.00019587870583506818)  # 
 _COS = (0.04166666465901785, -0.001388830294175406, 2.454792174538544e-05)  # (cos(r) - 1 + r**2 / 2) / r**4
 _HALF_PI = (1.5707963109016418, 1.5893254712295857e-08, 6.123233995736766e-17)  # two parts of 26 bits, and the rest
 QUARTERS = {"sin": 0, "cos": 1}  # of a turn that are added to the angle
-_TANH_SMALL, _ERF_LIMIT_SMALL, _ERF_LIMIT, _SINE_LIMIT = 0.55, 0.9, 4.0, 2.0**25
+_TANH_LIMIT, _ERF_LIMIT_SMALL, _ERF_LIMIT, _SINE_LIMIT = 20.0, 0.9, 4.0, 2.0**25
 _SQRT_HALF = {_SINGLE: 0x3F3504F3, _DOUBLE: 0x3FE6A09E667F3BCD}  # its bit pattern
 
 
@@ -124,12 +118,31 @@ def exp(x: Number) -> Number:
     form = format_of(x)
     x = where(x > form.high, form.high, x)
     x = where(x < form.low, form.low, x)
+    small, power = _exp_parts(x)
+    half = power >> 1
+    return _scale(_scale(small + 1.0, half), power - half)
+
+
+def exp_of_negative(x: Number) -> Number:
+    """exp(x) for x <= 0, where 2**n may be too small: it is scaled up, then the result down."""
+    form = format_of(x)
+    small, power = _exp_parts(where(x < form.low, form.low, x))
+    return _scale(small + 1.0, power + form.bias // 2) * 2.0 ** -(form.bias // 2)
+
+
+def exp_of_moderate(x: Number) -> Number:
+    """exp(x) where 2**n and the result are normal numbers."""
+    small, power = _exp_parts(x)
+    return _scale(small + 1.0, power)
+
+
+def _exp_parts(x: Number) -> tuple[Number, Number]:
+    """exp(r) - 1 and n, for x = n ln 2 + r with |r| < ln 2 / 2."""
+    form = format_of(x)
     number, power = nearest_multiple(x, _LOG2E)
     rest = multiply_add(number, -form.ln2[0], x)
     rest = multiply_add(number, -form.ln2[1], rest)
-    result = multiply_add(rest * rest, horner(rest, form.exp), rest) + 1.0
-    half = power >> 1
-    return _scale(_scale(result, half), power - half)
+    return multiply_add(rest * rest, horner(rest, form.exp), rest), power
 
 
 def _scale(x: Number, power: Number) -> Number:
@@ -170,16 +183,18 @@ def split_exponent(x: Number) -> tuple[Number, Number, Number]:
 
 
 def tanh(x: Number) -> Number:
-    """A polynomial near 0, else 1 - 2 / (exp(2 |x|) + 1)."""
-    magnitude, square = abs(x), x * x
-    near = multiply_add(x * square, horner(square, format_of(x).tanh), x)
-    far = 1.0 - 2.0 / (exp(magnitude + magnitude) + 1.0)
-    return copy_sign(where(magnitude < _TANH_SMALL, near, far), x)
+    """(e - 1) / (e + 1), e = exp(2 |x|) = 2**n (1 + p), without cancellation in e - 1."""
+    magnitude = abs(x)
+    double = where(magnitude > _TANH_LIMIT, 2 * _TANH_LIMIT, magnitude + magnitude)
+    small, power = _exp_parts(double)
+    scale = _scale(x.like(1.0), power)
+    above = multiply_add(small, scale, scale - 1.0)
+    return copy_sign(above / (above + 2.0), x)
 
 
 def sigmoid(x: Number) -> Number:
     """1 / (1 + exp(-x)), by exp(-|x|): cannot overflow, and small results stay accurate."""
-    power = exp(-abs(x))
+    power = exp_of_negative(-abs(x))
     return where(x >= 0.0, 1.0, power) / (x.like(1.0) + power)
 
 
@@ -188,7 +203,7 @@ def erf(x: Number) -> Number:
     magnitude, square = abs(x), x * x
     near = multiply_add(x, horner(square, _ERF_SMALL), x)
     limited = where(magnitude > _ERF_LIMIT, _ERF_LIMIT, magnitude)
-    far = 1.0 - exp(-horner(limited, _ERF_LARGE))
+    far = 1.0 - exp_of_moderate(-horner(limited, _ERF_LARGE))
     return copy_sign(where(magnitude < _ERF_LIMIT_SMALL, near, far), x)
 
 

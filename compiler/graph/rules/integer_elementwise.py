@@ -160,7 +160,7 @@ def qaverage_pool(call: NodeCall) -> te.Tensor:
     kernel, strides, pads, dilations = (call.attribute(key) for key in _WINDOW)
     zero, last = zero_point(call, "x_zero_point", x.dtype), 2 + len(kernel)
     windows = windows_of(call.name(), x.shape[2:last], kernel, strides, pads, dilations)
-    sums = reduce_windows(te.sum, x, windows, 0, f"{call.name()}_sum", lambda v: te.cast("int32", v) - zero)
+    sums = reduce_windows(te.sum, x, windows, zero, f"{call.name()}_sum", lambda v: te.cast("int32", v) - zero)
     if fixed_point_of(call) is not None:
         return _fixed_point_mean(call, sums, _counts(call, windows))
     scale = _quotients(call, windows)

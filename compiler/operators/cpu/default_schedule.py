@@ -38,6 +38,7 @@ def operator_schedules() -> Mapping[str, _OperatorSchedule]:
         "conv_transpose": conv2d_schedule.schedule_conv_transpose,
         "depthwise_conv2d": depthwise_schedule.schedule_depthwise_conv2d,
         "matmul": schedule_matmul,
+        "window_rows": depthwise_schedule.schedule_depthwise_conv2d,
         "winograd_conv2d": schedule_winograd_conv2d,
         "qconv2d": conv2d_schedule.schedule_qconv2d,
         "qdense": dense_schedule.schedule_qdense,
