@@ -14,6 +14,7 @@ from vdla.compiler import te
 from vdla.compiler.operators.checks import OperatorError, check_choice, check_tensor, integers, number, static_extent
 from vdla.compiler.operators.results import result_name
 
+_MOST_EDGES = 8
 _MODES = ("constant", "edge", "reflect", "wrap")
 
 
@@ -36,11 +37,29 @@ def pad(
         fill = te.const(number("pad", "constant_value", constant_value), x.dtype)
         return te.compute(shape, lambda *i: _element_or_fill(x, before, after, i, fill), result)
 
-    def value(*i: te.Value) -> te.Value:
+    def source(i: Sequence[te.Value]) -> tuple[te.Value, ...]:
         sides = zip(i, before, x.shape, after, strict=True)
-        return x[tuple(_source_index(d, mode, index, b, n, a) for d, (index, b, n, a) in enumerate(sides))]
+        return tuple(_source_index(d, mode, index, b, n, a) for d, (index, b, n, a) in enumerate(sides))
+
+    if not _has_few_edges(before[-1], x.shape[-1], after[-1]):
+        return te.compute(shape, lambda *i: x[source(i)], result)
+    first, end = before[-1], before[-1] + static_extent("pad", "a dimension that changes", x.shape[-1])
+
+    def value(*i: te.Value) -> te.Value:
+        row, column = source((*i[:-1], te.const(0, "int32")))[:-1], i[-1]
+        inside = te.all_of(*[column >= first] * (first > 0), *[column < end] * (after[-1] > 0))
+        edges = [n for n in range(end + after[-1]) if not first <= n < end]
+        element = x[source((*i[:-1], te.const(edges[-1], "int32")))]
+        for n in reversed(edges[:-1]):
+            element = te.select(column == n, x[source((*i[:-1], te.const(n, "int32")))], element)
+        return te.select(inside, x[(*row, column - first)], element)
 
     return te.compute(shape, value, result)
+
+
+def _has_few_edges(before: int, extent: te.Dim, after: int) -> bool:
+    """Whether the elements added to a row are so few that each is one load, the others a copy."""
+    return before >= 0 and after >= 0 and 0 < before + after <= _MOST_EDGES and isinstance(extent, int)
 
 
 def _padded_extent(d: int, before: int, extent: te.Dim, after: int) -> te.Dim:

@@ -57,7 +57,27 @@ def test_one_of_both_results(outputs):
     assert check(np.float32([[3, 1, 2]]), 2, outputs) == ["cpu"]
 
 
-def test_many_elements_are_sorted_by_numpy():
+@pytest.mark.sampled
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_selection_from_long_rows(dtype):
+    r = np.random.default_rng(2)
+    x = r.integers(0, 99, (3, 300)).astype(dtype)
+    if x.dtype.kind == "f":
+        x[0, ::7], x[1], x[2, ::2] = np.nan, -np.inf, np.inf
+    else:
+        x[0, ::7], x[1], x[2, ::2] = np.iinfo(dtype).max, np.iinfo(dtype).min, 5
+    for k in (1, 8, 32):
+        assert check(x, k) == ["cpu"]
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((131,), 0), ((2, 130, 3), 1), ((129, 2), 0), ((2, 1, 1000), -1)])
+def test_selection_along_each_axis(shape, axis):
+    x = np.random.default_rng(3).integers(-9, 9, shape).astype(np.float32)
+    assert check(x, 20, axis=axis) == ["cpu"]
+
+
+def test_many_results_of_long_rows_and_the_smallest_are_sorted_by_numpy():
     x = np.random.default_rng(2).standard_normal((2, 129)).astype(np.float32)
-    assert check(x[:, :128], 4) == ["cpu"]
-    assert check(x, 4) == ["numpy"]
+    assert check(x[:, :128], 4, largest=0) == ["cpu"]
+    assert check(x, 33) == ["numpy"]
+    assert check(x, 4, largest=0) == ["numpy"]
