@@ -113,14 +113,16 @@ def _rows(outcomes: Iterable[Outcome]) -> list[Row]:
 # --- cases ----------------------------------------------------------------------------------------
 
 
-def all_batches(seed: int, long: bool) -> list[list[ProgramCase]]:
-    """Batches of cases, one machine and memory each: given programs, directed, random ones."""
-    extreme = [program for machine in MACHINES for program in extreme_programs(machine, seed)]
+def all_batches(seed: int, long: bool, driven: Sequence[Config] = MACHINES) -> list[list[ProgramCase]]:
+    """Batches of cases, one machine and memory each: given programs, directed, random ones. Those
+    on the ends of fields are for the machines of `driven`.
+    """
+    extreme = [program for machine in driven for program in extreme_programs(machine, seed)]
     given = [
         [ProgramCase(program.config, seed * MOST_GIVEN + number, program=program, random_start=number % 2 > 0)]
         for number, program in enumerate([*_compiled(long), *extreme])
     ]
-    return [*given, *all_directed(seed), *all_random(seed, EACH_LONG if long else EACH)]
+    return [*given, *all_directed(seed, driven), *all_random(seed, EACH_LONG if long else EACH)]
 
 
 def _compiled(long: bool) -> list[Program]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import cycle
 
 import pytest
-from helpers.seeds import ALL
+from helpers.seeds import ALL, turn
 
 from vdla.benchmarks.equality import all_batches, compare_batch, run
 from vdla.cli import main
@@ -89,13 +89,17 @@ def test_every_machine_agrees_on_a_few_programs() -> None:
 
 MISSED = 5
 """So many bins may be missed by the random programs of a share."""
+DRIVEN = [machine for number, machine in enumerate(MACHINES) if turn(number % 3, 3)]
+"""The machines on which programs drive every field to its ends; the others have their turn with the
+next commits.
+"""
 
 
 def batches() -> list[list[ProgramCase]]:
-    """The given and directed programs; random ones on every machine with two of the memories, all
-    of which occur; in a release on every machine with every memory.
+    """The compiled and, of some machines, the directed programs; random ones on every machine with
+    two of the memories, all of which occur; in a release on every machine with every memory.
     """
-    every = all_batches(seed=0, long=False)
+    every = all_batches(seed=0, long=False, driven=DRIVEN)
     random = all_random(seed=0)
     given = every[: len(every) - len(random)]
     pairs = [divmod(number, len(MACHINES)) for number in range(len(random))]
@@ -106,7 +110,8 @@ def batches() -> list[list[ProgramCase]]:
 @pytest.mark.long
 def test_the_equality_benchmark_finds_no_mismatch() -> None:
     """Its random programs, all those of the coverage benchmark, reach every bin, and two of five
-    nearly all; its directed ones the ends of every field on every machine."""
+    nearly all; its directed ones the ends of every field on the machines for which they are.
+    """
     result = run(seed=0, batches=batches())
     assert result.receipt["found"] == []
     assert result.figures["mismatches"] == 0
@@ -117,8 +122,11 @@ def test_the_equality_benchmark_finds_no_mismatch() -> None:
     assert 0.65 < result.figures["programs_placed_at_random"] / result.figures["programs"] < 0.85
     assert 0.4 < result.figures["programs_started_at_random"] / result.figures["programs"] < 0.6
     assert len(result.receipt["bins_missing"]) <= (0 if ALL else MISSED), result.receipt["bins_missing"]
-    assert result.receipt["extremes_missing"] == []
-    assert result.figures["extremes_covered"] == result.figures["extremes"] > 340 * len(MACHINES)
+    names = {machine.name for machine in DRIVEN}
+    assert [text for text in result.receipt["extremes_missing"] if text.split(":")[0] in names] == []
+    assert result.figures["extremes"] > 340 * len(MACHINES)
+    assert result.figures["extremes_covered"] > 340 * len(DRIVEN)
+    assert not ALL or result.figures["extremes_covered"] == result.figures["extremes"]
 
 
 def test_a_benchmark_without_a_long_form_refuses_long(capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,9 +72,9 @@ _APART = ("dram", "y_stride", "z_stride", "pad_value")  # with which a LOAD writ
 _NONE = frozenset[Unit]()
 
 
-def all_directed(seed: int) -> list[list[ProgramCase]]:
+def all_directed(seed: int, machines: Sequence[Config] = MACHINES) -> list[list[ProgramCase]]:
     """The programs of each machine on which devices are compared, a batch a machine."""
-    return [list(directed_cases(machine, seed * _SEEDS)) for machine in MACHINES]
+    return [list(directed_cases(machine, seed * _SEEDS)) for machine in machines]
 
 
 def directed_cases(config: Config, seed: int) -> Iterator[ProgramCase]:

@@ -97,6 +97,8 @@ def sample(all_defects: Sequence[Defect], seed: int, count: int) -> list[Defect]
 
 def _models(machine: Config, chosen: Sequence[Defect], progress: Progress) -> list[MutantModel]:
     """The model of a machine with those of the defects that it elaborates; none without any."""
+    if not chosen:
+        return []
     files = read_design(machine)
     has = {defect.key for file in files for defect in defects(file) if file.elaborates(defect.span)}
     mine = [defect for defect in chosen if defect.key in has]

@@ -64,9 +64,9 @@ def defects(file: SourceFile) -> list[Defect]:
     code = Code(file.text, file.types)
     constant = _constant_functions(file.root)
     changes = _changes(code, file.root, constant, clocked=False)
-    changed = [
-        defect for defect in (_defect(file, change) for change in changes) if not _is_in(file.checks, defect.span)
-    ]
+    checks, of_extensions = file.checks, file.of_extensions
+    made = (_defect(file, change, of_extensions) for change in changes)
+    changed = [defect for defect in made if not _is_in(checks, defect.span)]
     changed.sort(key=lambda defect: (defect.span, defect.kind, defect.after))
     seen: Counter[tuple[object, ...]] = Counter()
     numbered = []
@@ -81,7 +81,7 @@ def _is_in(places: Sequence[Span], place: Span) -> bool:
     return any(begin <= place[0] < end for begin, end in places)
 
 
-def _defect(file: SourceFile, change: Change) -> Defect:
+def _defect(file: SourceFile, change: Change, of_extensions: Sequence[Span]) -> Defect:
     begin, end = span(change.node)
     line = file.text.count("\n", 0, begin) + 1
     before = file.text[begin:end]
@@ -94,7 +94,7 @@ def _defect(file: SourceFile, change: Change) -> Defect:
         line=line,
         span=(begin, end),
         is_statement=change.is_statement,
-        of_extensions=_is_in(file.of_extensions, (begin, end)),
+        of_extensions=_is_in(of_extensions, (begin, end)),
     )
 
 

@@ -64,6 +64,7 @@ def test_programs_of_plug_ins_hold(kind: str, machine: str) -> None:
     assert not certificate.overflows
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 def test_programs_of_plug_ins_on_numbers_are_the_simulation(kind: str) -> None:
     program = case(kind, "tiny")[0].program

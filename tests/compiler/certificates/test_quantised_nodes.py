@@ -88,6 +88,7 @@ def fused() -> tuple[Graph, Graph]:
     return before, after
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", INTEGER_KINDS)
 def test_planted_faults_are_refused(kind: str, fused: tuple[Graph, Graph]) -> None:
     before, after = fused

@@ -32,6 +32,7 @@ LEAST = 8
 """So many random programs, and more until they have every instruction; 24 in a release."""
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.long
 @pytest.mark.parametrize("kind", EXTENDED)

@@ -151,6 +151,7 @@ def test_sums_of_the_array_at_twice_the_clock_are_exact(name):
     check(DOUBLE[name], DOUBLE_LATENCY[name], *random_operands(DOUBLE[name], seed=2))
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["tiny", "int4", "block_in_2", "pynq_z1_512"])
 def test_the_slices_of_synthesis_give_the_same_sums(name):

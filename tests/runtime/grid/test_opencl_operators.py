@@ -164,7 +164,7 @@ def batches():
     found = [*CASES, *QUANTISED]
     parts = [found[at : at + BATCH] for at in range(0, len(found), BATCH)]
     some = pytest.param(SHORT, id="some", marks=pytest.mark.short)
-    return [some, *(pytest.param(part, id=part[0], marks=pytest.mark.long) for part in parts)]
+    return [some, *(pytest.param(part, id=part[0], marks=[pytest.mark.long, pytest.mark.sampled]) for part in parts)]
 
 
 @pytest.mark.parametrize("names", batches())

@@ -76,7 +76,7 @@ def cases(**groups):
     found = []
     for group, named in groups.items():
         for position, (name, case) in enumerate(named.items()):
-            marks = [pytest.mark.long] if position else []
+            marks = [pytest.mark.long, pytest.mark.sampled] if position else []
             found.append(pytest.param(*case[:1], case[1:], id=f"{group} {name}", marks=marks))
     return found
 

@@ -70,6 +70,7 @@ def check(network, machine, place):
     return results
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ON_MACHINE)
 def test_all_on_the_accelerator(name):
     network = model, *_ = quantised(name)

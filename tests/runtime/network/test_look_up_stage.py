@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.seeds import ALL
+from helpers.seeds import ALL, turn
 from onnx import TensorProto, helper, numpy_helper
 
 from vdla.compiler.extensions import extend
@@ -50,13 +50,16 @@ PAIRED = [
     ("mobilenet_v3", False, "batch4"),
     ("yolo_v8n", True, "batch4"),
 ]
-"""Each network, with and without the stage, on each machine; a release tries all combinations."""
+"""Each network, with and without the stage, on each machine; a release tries all combinations, and
+in others the last two take turns.
+"""
+CHOSEN = [PAIRED[0], PAIRED[1 if turn(0, 2) else 2]]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "stage", "preset"),
-    list(product(("mobilenet_v3", "yolo_v8n"), (True, False), ("pynq_z1", "batch4"))) if ALL else PAIRED,
+    list(product(("mobilenet_v3", "yolo_v8n"), (True, False), ("pynq_z1", "batch4"))) if ALL else CHOSEN,
 )
 def test_networks_of_today_are_exact(name: str, stage: bool, preset: str) -> None:
     config = Config.preset(preset)

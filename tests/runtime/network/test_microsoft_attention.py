@@ -75,6 +75,7 @@ def test_a_sample_of_the_options_agrees_with_onnx_runtime(place):
     assert outcome.verdict is GridVerdict.PASSED, outcome.text
 
 
+@pytest.mark.sampled
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
 def test_options_agree_with_onnx_runtime(part):

@@ -14,6 +14,7 @@ from vdla.runtime.network.compile_network import compile_network
 from vdla.support import parallel
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [name for name in NETWORKS if name != "lstm_language_model"])
 def test_small_networks_agree_with_onnx_runtime(name, tmp_path):
     network = NETWORKS[name]

@@ -46,7 +46,7 @@ def hits(cases: Sequence[ProgramCase]) -> Counter[str]:
 
 @pytest.mark.parametrize(
     "machine",
-    [*NEAR, *(pytest.param(machine, marks=pytest.mark.long) for machine in OTHERS)],
+    [*NEAR, *(pytest.param(machine, marks=[pytest.mark.long, pytest.mark.sampled]) for machine in OTHERS)],
     ids=lambda machine: machine.name,
 )
 def test_every_field_of_every_format_reaches_both_ends(machine: Config) -> None:

@@ -115,6 +115,7 @@ def test_drafts_for_tensor_cores_are_what_the_kernel_does(
         assert draft.operations == pytest.approx(exact.operations, rel=0.05)
 
 
+@pytest.mark.sampled
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_random_tiles_for_tensor_cores_compute_the_product(seed: int) -> None:
