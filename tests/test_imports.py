@@ -101,7 +101,7 @@ ROOMS: dict[str, str] = {
         "support hardware compiler.ir compiler.te compiler.operators.vdla compiler.map compiler.operators.definitions"
     ),
     "compiler.graph.layouts": "compiler.ir compiler.target compiler.operators compiler.graph compiler.graph.rules",
-    "compiler.graph.integer": "support hardware compiler.operators compiler.graph",
+    "compiler.graph.integer": "support hardware compiler.operators compiler.operators.definitions compiler.graph",
     "compiler.graph.machine": (
         "support hardware.isa hardware hardware.program compiler.ir compiler.te compiler.tensorize "
         "compiler.extensions compiler.operators.vdla compiler.map compiler.operators.definitions "
@@ -124,7 +124,7 @@ ROOMS: dict[str, str] = {
     "compiler.graph.quantise": (
         "support compiler.graph compiler.graph.integer compiler.graph.operators compiler.graph.passes"
     ),
-    "compiler.graph.onnx": "support compiler.graph compiler.graph.operators",
+    "compiler.graph.onnx": "support compiler.graph compiler.graph.integer compiler.graph.operators",
     "compiler.graph.tflite": "support hardware compiler.graph compiler.graph.integer compiler.graph.onnx",
     "compiler.tune.grid": (
         "compiler.ir compiler.target compiler.arith compiler.lowering compiler.operators.cpu "

@@ -37,6 +37,8 @@ WEIGHTS = {"int8": None, "int4": GROUP}
 """The inputs that share a scale, by types of weights; None for all inputs of an output."""
 SUMS: Mapping[str, Sequence[str]] = {"int8": (), "float": ("Add", "RotaryEmbedding")}
 """The operators that stay float, by types of the residual stream's sums."""
+ATTENTION = ("int8", "float")
+"""The types of attention's scores, keys and values."""
 
 
 def quantise_decoder(
@@ -45,6 +47,7 @@ def quantise_decoder(
     *,
     weights: str = "int8",
     sums: str = "float",
+    attention: str = "float",
     window: int = WINDOW,
     **options: Any,  # noqa: ANN401
 ) -> QuantisedNetwork:
@@ -54,11 +57,12 @@ def quantise_decoder(
 
     By default, ranges have every value that occurs (`method="minmax"`), and sums of the residual
     stream stay in float, with norms and rotations. With `sums="int8"` all these are operators of
-    integers: for machines with `norm` and `rotary`; others take some cycles more than without.
+    integers: for machines with `norm` and `rotary`; others take some cycles more than without. With
+    `attention="int8"` so is attention, whose keys and values have 8 bits and one scale each.
 
     Raises:
-        GenerateError: the model is no decoder, the text has no tokens, or weights or sums are of
-            another type.
+        GenerateError: the model is no decoder, the text has no tokens, or weights, sums or
+            attention are of another type.
         Error: whatever `vdla.quantise` raises.
     """
     if not tokens:
@@ -67,12 +71,15 @@ def quantise_decoder(
         raise GenerateError(f"generate: weights must be {' or '.join(WEIGHTS)}, got {weights!r}")
     if sums not in SUMS:
         raise GenerateError(f"generate: sums must be {' or '.join(SUMS)}, got {sums!r}")
+    if attention not in ATTENTION:
+        raise GenerateError(f"generate: attention must be {' or '.join(ATTENTION)}, got {attention!r}")
     model = loaded_model(source)
     given = source if isinstance(source, str | Path) else model
     kept = [node.name for node in model.graph.node if node.op_type in SUMS[sums] and node.name]
     options = {
         "method": "minmax",
         "weight_groups": WEIGHTS[weights],
+        "attention": attention,
         **options,
         "keep_float": [*kept, *options.get("keep_float", ())],
     }

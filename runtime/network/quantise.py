@@ -27,6 +27,8 @@ from vdla.compiler.graph.quantise import (
     plan_quantisation,
     separate_parts,
     value_statistics,
+    with_score_scales,
+    with_scores,
 )
 from vdla.runtime.network.batches import Batch, Calibration, batches
 from vdla.runtime.network.evaluate_nodes import PREPARATION, evaluate_node
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from vdla.runtime.network.import_network import ModelSource
 
 _KEPT_BYTES = 1 << 26  # of calibration data, for reports
+_ATTENTION = ("int8", "float")
 _COMPARED = 8  # batches on which methods are compared
 
 
@@ -57,6 +60,7 @@ def quantise(
     equalise_layers: bool = False,
     weight_bits: Mapping[str, int] | None = None,
     weight_groups: int | None = None,
+    attention: str = "float",
     shapes: Shapes | None = None,
 ) -> QuantisedNetwork:
     """A network with quantised layers, calibrated on arrays, arrays by name, or batches of them.
@@ -67,7 +71,8 @@ def quantise(
     `per_channel=False`. `correct_biases` compensates the mean error of rounded weights;
     `equalise_layers` balances the channels of consecutive convolutions first. `weight_bits` gives
     layers weights of 2 to 7 bits; with `weight_groups`, such as 32, matrix products have weights of
-    4 bits, so many inputs with a scale. `shapes` has the shapes of inputs, as for `vdla.compile`.
+    4 bits, so many inputs with a scale. With `attention="int8"`, ONNX's Attention runs on integers
+    too, with scores of 8 bits. `shapes` has the shapes of inputs, as for `vdla.compile`.
     Data are read once, batch by batch. A `QuantiseWarning` names channels of outputs that the scale
     of the whole would lose.
 
@@ -88,6 +93,9 @@ def quantise(
     if not any(node.op == "QuantizeLinear" for node in graph.nodes):  # weights alone may be quantised
         graph = _with_float_weights(graph)
     graph = equalise(graph) if equalise_layers else graph
+    if attention not in _ATTENTION:
+        raise QuantiseError(f"quantise: attention must be {' or '.join(_ATTENTION)}, got {attention!r}")
+    graph = with_scores(graph) if attention == "int8" else graph
     plan = plan_quantisation(graph, keep_float)
     if not plan.layers:
         if any(node.op.startswith("vdla.Q") or node.op == "QuantizeLinear" for node in graph.nodes):
@@ -130,7 +138,7 @@ def quantise(
             weight_groups=weight_groups,
         )
         weights = parameters.weights
-        quantised = insert_qdq(graph, parted, parameters)
+        quantised = with_score_scales(insert_qdq(graph, parted, parameters))
         made.append(QuantisedNetwork(quantised, graph, parted, parameters, tuple(kept.batches), candidate))
     best = _better(made[0], made[-1], kept.outputs)
     for part in channels_lost_to_scales(best.plan, best.parameters, kept.outputs[:1]):

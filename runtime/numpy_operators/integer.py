@@ -18,6 +18,7 @@ import numpy.typing as npt
 from vdla.hardware.fixed_point import EXTRA_BITS, scale_fixed_point
 from vdla.hardware.numerics import wrap32
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
+from vdla.runtime.numpy_operators.integer_attention import INTEGER_ATTENTION
 from vdla.runtime.numpy_operators.integer_normalise import qnormalise
 from vdla.runtime.numpy_operators.integer_products import conv_sums, conv_transpose_sums, dense_sums, matmul_sums
 from vdla.runtime.numpy_operators.integer_rows import factor, rotary, row_norm, row_softmax
@@ -187,4 +188,5 @@ INTEGER: Mapping[str, Function] = {
     **{op: _function(compute) for op, compute in _COMPUTE.items()},
     **{op: _of_image(compute) for op, compute in _IMAGES.items()},
     **{op: _elementwise(compute) for op, compute in _ELEMENTWISE.items()},
+    **INTEGER_ATTENTION,
 }

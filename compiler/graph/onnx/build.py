@@ -11,6 +11,7 @@ from onnx import AttributeProto, GraphProto, NodeProto
 
 from vdla.compiler.graph.attributes import CAPTURES
 from vdla.compiler.graph.graph import Array, Attribute, Graph, Node, TensorType, ValueType
+from vdla.compiler.graph.integer.attention import SCORE_SCALE
 from vdla.compiler.graph.onnx.errors import OnnxError
 from vdla.compiler.graph.onnx.load import LoadedModel
 from vdla.compiler.graph.onnx.values import array_dtype, array_of, attribute_of, dense_of, operator_name, type_of
@@ -116,6 +117,7 @@ class _Builder:
             closed, captures = self._bodies(bodies, proto)
             attributes |= {**closed, CAPTURES: len(captures)}
             inputs = [*(self.scope.read(name) for name in proto.input), *captures]
+        attributes |= _hints(proto)
         op = operator_name(proto.domain, proto.op_type)
         outputs = _trimmed(proto.output)
         return self._with_type(Node(op, tuple(inputs), tuple(outputs), attributes, proto.name))
@@ -165,6 +167,20 @@ def _trimmed(names: Iterable[str]) -> list[str]:
     while kept and not kept[-1]:
         kept.pop()
     return kept
+
+
+def _hints(node: NodeProto) -> dict[str, Attribute]:
+    """What the metadata of a node say of its quantisation."""
+    made: dict[str, Attribute] = {}
+    for entry in node.metadata_props:
+        if entry.key != SCORE_SCALE:
+            continue
+        try:
+            made[entry.key] = float(entry.value)
+        except ValueError:
+            got = f"{node.op_type} {node.name or node.output[0]}: metadata {entry.key} must be a number"
+            raise OnnxError(f"{got}, got {entry.value!r}") from None
+    return made
 
 
 def constant_of(node: NodeProto) -> Array:

@@ -26,6 +26,7 @@ from onnx import (
 
 from vdla.compiler.graph.attributes import DTYPE_ATTRIBUTES
 from vdla.compiler.graph.graph import OPSET, Attribute, Graph, Node, OptionalType, SequenceType, TensorType, ValueType
+from vdla.compiler.graph.integer.attention import SCORE_SCALE
 from vdla.compiler.graph.onnx.load import LARGE
 from vdla.compiler.graph.onnx.values import dtype_code
 
@@ -120,6 +121,8 @@ def export_node(node: Node, whole: bool = False) -> NodeProto:
     made.input.extend(node.inputs[: len(node.inputs) - captures])
     made.output.extend(node.outputs)
     made.attribute.extend(_attributes(node, captures, whole))
+    if SCORE_SCALE in node.attributes:
+        made.metadata_props.add(key=SCORE_SCALE, value=repr(node.attributes[SCORE_SCALE]))
     return made
 
 
@@ -127,7 +130,7 @@ def _attributes(node: Node, captures: int, whole: bool) -> Iterator[AttributePro
     for key, value in node.attributes.items():
         if isinstance(value, Graph):
             yield helper.make_attribute(key, _body(value, node.inputs[len(node.inputs) - captures :], whole))
-        elif not (key == "captures" and node.bodies):
+        elif key != SCORE_SCALE and not (key == "captures" and node.bodies):
             yield _attribute(key, value)
 
 

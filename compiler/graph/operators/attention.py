@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from vdla.compiler import operators, te
+from vdla.compiler.graph.integer.attention import why_float
 from vdla.compiler.graph.operators.products import batched_product
 from vdla.compiler.graph.operators.record import OperatorRecord
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, widened
@@ -199,6 +200,6 @@ def _rotary(call: NodeCall) -> te.Tensor:
 
 
 ATTENTION = (
-    OperatorRecord(name="Attention", fusion=FusionClass.COMPLEX, expression=_attention),
+    OperatorRecord(name="Attention", fusion=FusionClass.COMPLEX, expression=_attention, integer=why_float),
     OperatorRecord(name="RotaryEmbedding", fusion=FusionClass.INJECTIVE, expression=_rotary),
 )

@@ -162,6 +162,19 @@ QUANTISED = (
         attributes={"heads": int, "turned": int, "interleaved": int, **_OF_ROWS},
     ),
     OperatorRecord(
+        name="vdla.QAttention",
+        fusion=FusionClass.OPAQUE,
+        attributes={
+            "heads": int,
+            "kv_heads": int,
+            "causal": int,
+            "factor": int,
+            "score_multiplier": np.ndarray,
+            "score_shift": np.ndarray,
+            **_OF_ROWS,
+        },
+    ),
+    OperatorRecord(
         name="vdla.QFactor",
         fusion=FusionClass.OPAQUE,
         expression=qfactor,

@@ -12,6 +12,7 @@ import numpy as np
 
 from vdla.compiler.graph.graph import Graph, Node, TensorType
 from vdla.compiler.graph.integer.affine import NotIntegerError
+from vdla.compiler.graph.integer.attention import fuse_attention
 from vdla.compiler.graph.integer.pools import fuse_max_pools
 from vdla.compiler.graph.integer.result import QuantisedResult, quantised_result
 from vdla.compiler.graph.operators import RECORDS
@@ -49,7 +50,7 @@ def prepared(graph: Graph) -> Graph:
 
 def explain_fusion(graph: Graph, evaluate: Evaluate | None = None) -> FusedGraph:
     """The graph with integer operators, and the reasons of the remaining float operators."""
-    graph = prepared(graph)
+    graph = fuse_attention(prepared(graph))
     patterns = _Patterns(evaluate)
     graph = rewrite(graph, (patterns.fuse,))
     graph = without_dead_code(reduce_rows(fuse_max_pools(graph)))

@@ -2,10 +2,11 @@
 """The plan of quantisation: operators that run on integers, and values to quantise.
 
 Products always run on integers; sums, pools, concatenations and rotary embeddings do where an
-operand is quantised anyway, means over all of space where a product reads them. Movements keep the
-parameters of their operand. Functions of one value become tables if their neighbours are quantised;
-the result of one is quantised if an operator that is no such function reads it on the way to a
-product. Everything else stays float.
+operand is quantised anyway, means over all of space where a product reads them, and attention where
+it has its scores as a result (`scores.py`). Movements keep the parameters of their operand.
+Functions of one value become tables if their neighbours are quantised; the result of one is
+quantised if an operator that is no such function reads it on the way to a product. Everything else
+stays float.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from vdla.compiler.graph.integer.pools import is_spatial_mean
 from vdla.compiler.graph.integer.products import is_bias
 from vdla.compiler.graph.operators import RECORDS, Trait, has_trait
 from vdla.compiler.graph.passes import is_movement
+from vdla.compiler.graph.quantise.scores import scores_of
 from vdla.compiler.graph.quantise.statistics import QuantiseError
 from vdla.support.suggest import did_you_mean
 
@@ -64,10 +66,19 @@ class QuantisationPlan:
 
     def symmetric_values(self, graph: Graph) -> frozenset[str]:
         """The values whose parameters must have the zero point 0: what rotations and norms by root
-        mean squares read, whose integers know no other.
+        mean squares read, whose integers know no other, and what attention reads and scores.
         """
-        readers = (node for node in graph.nodes if node.op in _OF_SYMMETRIC)
-        return frozenset(self.values[node.inputs[0]] for node in readers if node.inputs[0] in self.values)
+        read = [node.inputs[0] for node in graph.nodes if node.op in _OF_SYMMETRIC]
+        read += [name for layer in self.layers for name in _of_attention(layer.node)]
+        return frozenset(self.values[name] for name in read if name in self.values)
+
+    def scores(self, graph: Graph) -> frozenset[str]:
+        """The values that are scores, of which those that are not attended are infinite."""
+        return frozenset(name for node in graph.nodes if (name := scores_of(node)) in self.values)
+
+
+def _of_attention(node: Node) -> tuple[str, ...]:
+    return (*node.inputs[:3], scores_of(node)) if scores_of(node) else ()
 
 
 def plan_quantisation(
@@ -111,7 +122,7 @@ class _Planner:
             if not self.mixed.isdisjoint((*layer.activations, layer.result)):
                 return
             self.layers.append(layer)
-            for name in (*layer.activations, layer.result):
+            for name in (*layer.activations, layer.result, *filter(None, [scores_of(node)])):
                 self.values.setdefault(name, name)
             if node.op == "Concat":
                 self._share(layer)
@@ -161,6 +172,8 @@ class _Planner:
             return QuantisedLayer(node, node.inputs[:1], self._end(node.outputs[0]))
         if node.op == _ROTATION and node.inputs[0] in self.values:
             return QuantisedLayer(node, node.inputs[:1], self._end(node.outputs[0]))
+        if scores_of(node):
+            return QuantisedLayer(node, node.inputs[:3], node.outputs[0])
         quantised = any(name in self.values for name in node.inputs)
         if not quantised or id(node) in self.functions or not all(map(self._is_float, filter(None, node.inputs))):
             return None

@@ -21,6 +21,10 @@ from vdla.compiler.graph.quantise.ranges import METHODS
 from vdla.compiler.graph.quantise.statistics import QuantiseError, ValueStatistics
 
 Statistics = Mapping[str, ValueStatistics]
+_LEAST_SCORES = 12.0
+"""The least bound of scores, so that a place that is not attended, with the lowest one, has next to
+no share.
+"""
 
 
 def value_statistics(graph: Graph, plan: QuantisationPlan) -> dict[str, ValueStatistics]:
@@ -30,7 +34,10 @@ def value_statistics(graph: Graph, plan: QuantisationPlan) -> dict[str, ValueSta
     parameters.
     """
     rows = {layer.activations[0] for layer in plan.layers if layer.node.op in ("Gemm", "MatMul")}
-    by_value = {name: ValueStatistics(name, -1 if name in rows else 1) for name in plan.values.values()}
+    scores = plan.scores(graph)
+    by_value = {
+        name: ValueStatistics(name, -1 if name in rows else 1, name not in scores) for name in plan.values.values()
+    }
     values = plan.layer_values
     parts = [name for value in values for name in parts_of(graph, value) if name != value]
     for name in (*values, *parts) if parts else ():
@@ -73,9 +80,11 @@ def choose_parameters(
     Raises:
         QuantiseError: a value has no statistics; weights or biases contain NaN or infinity.
     """
-    symmetric = plan.symmetric_values(graph)
+    symmetric, scores = plan.symmetric_values(graph), plan.scores(graph)
     activations = {
-        name: _activation(statistics[name], method, symmetric=name in symmetric)
+        name: _activation(
+            statistics[name], method, symmetric=name in symmetric, least=_LEAST_SCORES if name in scores else 0.0
+        )
         for name in dict.fromkeys(plan.values.values())
     }
     clip_weights = method == "mse" if clip_weights is None else clip_weights
@@ -102,10 +111,14 @@ def choose_parameters(
     return QuantisedParameters(activations, chosen, biases)
 
 
-def _activation(statistics: ValueStatistics, method: str, *, symmetric: bool) -> ActivationParameters:
+def _activation(
+    statistics: ValueStatistics, method: str, *, symmetric: bool, least: float = 0.0
+) -> ActivationParameters:
+    """The parameters of a value, whose range reaches `least` at least."""
     if not statistics.elements:
         raise QuantiseError(f"calibration: data must reach every value, got none for {statistics.name}")
-    return activation_parameters(METHODS[method](statistics), symmetric=symmetric)
+    low, high = METHODS[method](statistics)
+    return activation_parameters((low, max(high, least)), symmetric=symmetric)
 
 
 def _data(plan: QuantisationPlan, layer: QuantisedLayer) -> str:
