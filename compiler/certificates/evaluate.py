@@ -13,9 +13,9 @@ import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.arith import function_ranges
-from vdla.compiler.certificates import field
 from vdla.compiler.certificates.best_pairs import BestPairs, PairChoice, pair_choice
 from vdla.compiler.certificates.elementwise import Elementwise, Leaf, broadcast_leaves, combined, leaves_of, numbers
+from vdla.compiler.certificates.look_up import looked_up
 from vdla.compiler.certificates.operations import binary, called, cast, combined_along, select
 from vdla.compiler.certificates.products import LocatedFactor, Matrices, located, products_of
 from vdla.compiler.certificates.repeated_terms import repeated
@@ -27,14 +27,10 @@ from vdla.compiler.certificates.symbols import (
     SymbolForm,
     Symbols,
     chosen,
-    elements_of,
     gathered,
-    key,
     known,
     settled,
-    symbols,
     type_bounds,
-    unstructured,
 )
 from vdla.compiler.certificates.work_limit import spend_function
 from vdla.compiler.interpret.batched import BatchedNest, batched_nest, reduction_term, run_batched
@@ -163,14 +159,7 @@ class SymbolicMemory(InterpreterMemory):
             rule = "all elements of a table must be written before one is looked up"
             raise CertificateError(f"certify: block {at.where}: {rule}, got others of {name}")
         place, elements = self._flat_place(name, indices, at), settled(array, self.buffers[name].dtype)
-        exact = gathered(elements, np.where(known(place), place["low"], 0))
-        if known(place).all():
-            return exact
-        marked = field.hashed(key("element of a table"), np.arange(len(array)), elements_of(elements)["value"])
-        content = symbols(field.total(marked, (0,)), 0, 1)
-        bounds = elements["low"].min(initial=0), elements["high"].max(initial=0)
-        made = unstructured(("look-up",), *bounds, content.reshape(()), elements_of(place))
-        return chosen(known(place), exact, made)
+        return looked_up(elements, place)
 
     def _flat_place(self, name: str, indices: tuple[ir.Expr, ...], at: Points) -> Symbols:
         """The place in the flat array of a buffer. The element at `[x // n, x % n]` of rows of n is
