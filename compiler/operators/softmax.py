@@ -25,9 +25,10 @@ def softmax(x: te.Tensor, axis: int = -1, name: str | None = None) -> te.Tensor:
 
     exponentials = te.compute(x.shape, exponential, f"{result}_exp")
     total = reduce_with(te.sum, exponentials, (dimension,), True, f"{result}_sum")
+    inverse = elementwise(total, lambda v: 1 / v, f"{result}_inverse")
 
     def value(*i: te.Value) -> te.Value:
-        return te.cast(x.dtype, exponentials[i] / total[_row_index(dimension, i)])
+        return te.cast(x.dtype, exponentials[i] * inverse[_row_index(dimension, i)])
 
     return te.compute(x.shape, value, result)
 

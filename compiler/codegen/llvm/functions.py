@@ -20,18 +20,23 @@ from vdla.compiler.codegen.llvm.objects import CodegenError
 from vdla.compiler.codegen.llvm.polynomials import copy_sign
 from vdla.compiler.codegen.llvm.types import (
     DOUBLE,
+    FLOAT,
     I32,
     I64,
     Value,
+    call_intrinsic,
     element_type,
     is_gpu,
     is_signed,
     is_x86,
+    lane_count,
 )
 from vdla.compiler.ir import ROUND_PRODUCT_LIMITS, is_float
 from vdla.compiler.target import Target
 
 EmitFunction = Callable[..., Number]
+_SCALEF_LANES = (4, 8, 16)
+_CURRENT_ROUNDING = 4
 
 
 def call_function(arithmetic: Arithmetic, name: str, dtype: str, args: list[Value]) -> Value:
@@ -59,7 +64,8 @@ def _table(dtype: str, target: Target) -> dict[str, EmitFunction]:
     """The functions of a type; a GPU has no C library."""
     if is_gpu(target):
         return {**_SINGLE, **(_SINGLE_ON_GPU if dtype == "float32" else DOUBLE_ON_GPU)}
-    return _SINGLE if dtype == "float32" else {**_SINGLE, **DOUBLE_FROM_C_LIBRARY}
+    single = {**_SINGLE, "exp": _exp_of_lanes} if is_x86(target) and target.has("avx512vl") else _SINGLE
+    return single if dtype == "float32" else {**single, **DOUBLE_FROM_C_LIBRARY}
 
 
 def _c_library(name: str, *args: Number) -> Number:
@@ -67,6 +73,25 @@ def _c_library(name: str, *args: Number) -> Number:
     builder, kind = args[0].builder, llvm.FunctionType(DOUBLE, [DOUBLE] * len(args))
     callee = builder.module.globals.get(name) or llvm.Function(builder.module, kind, name)
     return lane_by_lane(lambda *scalars: Number(builder, builder.call(callee, [x.value for x in scalars])), *args)
+
+
+# --- exponentials ---------------------------------------------------------------------------------
+
+
+def _exp_of_lanes(x: Number) -> Number:
+    """exp with vscalefps, which multiplies by a power of two; of whole registers of float32."""
+    whole = element_type(x.kind) == FLOAT and lane_count(x.value) in _SCALEF_LANES
+    return polynomials.exp(x, _scalef if whole else None)
+
+
+def _scalef(x: Number, power: Number) -> Number:
+    """x * 2**power, rounded once, by AVX-512."""
+    lanes = x.kind.count
+    mask = llvm.IntType(max(lanes, 8))(-1)  # of all lanes
+    rounding = [I32(_CURRENT_ROUNDING)] if lanes == max(_SCALEF_LANES) else []
+    name = f"llvm.x86.avx512.mask.scalef.ps.{lanes * 32}"
+    operands = x.value, power.value, x.value, mask, *rounding
+    return Number(x.builder, call_intrinsic(x.builder, name, x.kind, *operands))
 
 
 # --- powers ---------------------------------------------------------------------------------------

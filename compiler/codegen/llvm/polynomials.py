@@ -16,6 +16,7 @@ from vdla.compiler.codegen.llvm.types import DOUBLE, FLOAT, I32, I64, Type, elem
 
 _LOG2E = 1.4426950408889634
 INFINITY = float("inf")
+Scale = Callable[[Number, Number], Number]  # of x and an integral n: x * 2**n
 EmitDouble = Callable[[str, Number], Number]  # (function, float64 argument)
 
 
@@ -113,12 +114,16 @@ def nearest_multiple(x: Number, factor: float) -> tuple[Number, Number]:
     return shifted - form.magic, bits
 
 
-def exp(x: Number) -> Number:
-    """exp(n ln 2 + r) = 2**n exp(r); scales in two steps, as 2**n alone may overflow."""
+def exp(x: Number, scale: Scale | None = None) -> Number:
+    """exp(n ln 2 + r) = 2**n exp(r); `scale` multiplies by 2**n as one instruction, where there is
+    one. Otherwise two steps do, as 2**n alone may overflow.
+    """
     form = format_of(x)
     x = where(x > form.high, form.high, x)
     x = where(x < form.low, form.low, x)
-    small, power = _exp_parts(x)
+    small, number, power = _exp_parts(x)
+    if scale is not None:
+        return scale(small + 1.0, number)
     half = power >> 1
     return _scale(_scale(small + 1.0, half), power - half)
 
@@ -126,23 +131,23 @@ def exp(x: Number) -> Number:
 def exp_of_negative(x: Number) -> Number:
     """exp(x) for x <= 0, where 2**n may be too small: it is scaled up, then the result down."""
     form = format_of(x)
-    small, power = _exp_parts(where(x < form.low, form.low, x))
+    small, _, power = _exp_parts(where(x < form.low, form.low, x))
     return _scale(small + 1.0, power + form.bias // 2) * 2.0 ** -(form.bias // 2)
 
 
 def exp_of_moderate(x: Number) -> Number:
     """exp(x) where 2**n and the result are normal numbers."""
-    small, power = _exp_parts(x)
+    small, _, power = _exp_parts(x)
     return _scale(small + 1.0, power)
 
 
-def _exp_parts(x: Number) -> tuple[Number, Number]:
-    """exp(r) - 1 and n, for x = n ln 2 + r with |r| < ln 2 / 2."""
+def _exp_parts(x: Number) -> tuple[Number, Number, Number]:
+    """exp(r) - 1, and n as a float and an integer, for x = n ln 2 + r with |r| < ln 2 / 2."""
     form = format_of(x)
     number, power = nearest_multiple(x, _LOG2E)
     rest = multiply_add(number, -form.ln2[0], x)
     rest = multiply_add(number, -form.ln2[1], rest)
-    return multiply_add(rest * rest, horner(rest, form.exp), rest), power
+    return multiply_add(rest * rest, horner(rest, form.exp), rest), number, power
 
 
 def _scale(x: Number, power: Number) -> Number:
@@ -186,7 +191,7 @@ def tanh(x: Number) -> Number:
     """(e - 1) / (e + 1), e = exp(2 |x|) = 2**n (1 + p), without cancellation in e - 1."""
     magnitude = abs(x)
     double = where(magnitude > _TANH_LIMIT, 2 * _TANH_LIMIT, magnitude + magnitude)
-    small, power = _exp_parts(double)
+    small, _, power = _exp_parts(double)
     scale = _scale(x.like(1.0), power)
     above = multiply_add(small, scale, scale - 1.0)
     return copy_sign(above / (above + 2.0), x)

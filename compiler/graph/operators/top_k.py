@@ -86,13 +86,13 @@ def _places_by_selection(x: te.Tensor, axis: int, count: int, name: str) -> te.T
     least = te.const(limits(dtype)[0], dtype)
 
     def largest(
-        row: Sequence[te.Value], group: te.Value, is_left: Callable[[te.Value, te.Value], te.Value] | None
+        row: Sequence[te.Value], group: te.Value, comes_later: Callable[[te.Value, te.Value], te.Value] | None
     ) -> tuple[te.Value, te.Value]:
         member = te.reduce_axis(-(-extent // groups), "member")
         place = te.cast("int32", member) * groups + te.cast("int32", group)
         at = row if len(x.shape) > 1 else ()
         element = to_accumulator(x[(*at[:axis], place, *at[axis:])])
-        counts = place < extent if is_left is None else (place < extent) & is_left(element, place)
+        counts = place < extent if comes_later is None else (place < extent) & comes_later(element, place)
         return te.argmax(te.select(counts, element, least), member, position=te.select(counts, place, _BEHIND_ALL))
 
     def cell(step: te.Value, values: te.Tensor, places: te.Tensor) -> tuple[te.Tensor, ...]:
@@ -103,11 +103,11 @@ def _places_by_selection(x: te.Tensor, axis: int, count: int, name: str) -> te.T
         value, place = te.compute(rows, best, (f"{name}_best", f"{name}_selected"))
 
         def next_best(*i: te.Value) -> tuple[te.Value, te.Value]:
-            def is_left(element: te.Value, other: te.Value) -> te.Value:
+            def comes_later(element: te.Value, position: te.Value) -> te.Value:
                 equal = ~_is_greater(element, value[i]) & ~_is_greater(value[i], element)
-                return _is_greater(value[i], element) | (equal & (other > place[i]))
+                return _is_greater(value[i], element) | (equal & (position > place[i]))
 
-            return largest(i, place[i] % groups, is_left)
+            return largest(i, place[i] % groups, comes_later)
 
         following = te.compute(rows, next_best, (f"{name}_next", f"{name}_next_place"))
 

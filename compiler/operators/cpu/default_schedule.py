@@ -15,6 +15,7 @@ from vdla.compiler import ir
 from vdla.compiler.operators.checks import target_of
 from vdla.compiler.operators.cpu.block_nest import block_nests
 from vdla.compiler.operators.cpu.choices import Choices
+from vdla.compiler.operators.cpu.row_schedule import fuse_rows, parallelize_rows
 from vdla.compiler.operators.cpu.stage_schedule import attempt, inline_stages, schedule_stage
 from vdla.compiler.operators.roles import OPERATOR
 from vdla.compiler.schedule import Schedule
@@ -63,6 +64,9 @@ def default_schedule(fn: ir.Function, target: Target | str = "host", choices: Ch
             if not attempt(schedule, partial(schedules[name], schedule, block, machine, answers)):
                 answers.refused(name)
             answers = Choices()
+    rows = fuse_rows(schedule)
     for nest in block_nests(schedule.fn):
         schedule_stage(schedule, nest.name, machine)
+    for last in rows:
+        parallelize_rows(schedule, last)
     return schedule

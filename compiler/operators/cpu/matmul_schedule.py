@@ -50,13 +50,20 @@ def schedule_matmul(schedule: Schedule, block: str, target: Target, choices: Cho
 
 
 def _tile(target: Target, nest: BlockNest, extents: tuple[int, int, int], lanes: int) -> RegisterTile:
-    """The register tile, bounded by rows that alias in the cache and by the size of a panel."""
+    """The register tile: few rows or packed columns that alias in the cache, and a small panel."""
     rows, columns, depth = extents
     row_bytes = depth * nest.element_bytes
     most_rows = _WAYS if row_bytes % _ALIASING_BYTES == 0 else rows
     most_vectors = max(1, _PANEL_BYTES // (row_bytes * lanes))
+    if _has_packed_columns(nest) and row_bytes * lanes % _ALIASING_BYTES == 0:
+        most_vectors = min(most_vectors, _WAYS)
     vectors = -(-columns // lanes)
     return best_register_tile(target, (1, rows, vectors), lambda t: t.rows <= most_rows and t.vectors <= most_vectors)
+
+
+def _has_packed_columns(nest: BlockNest) -> bool:
+    """Whether an operand has its columns in blocks of lanes, each over the whole depth."""
+    return None in nest.read_strides(nest.leaf.loops[-2].var)
 
 
 def _tile_consumer(schedule: Schedule, consumer: str, tile: RegisterTile, lanes: int, batch: int) -> tuple[str, str]:

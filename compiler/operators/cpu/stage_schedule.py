@@ -246,9 +246,12 @@ def _lanes_of_terms(schedule: Schedule, nest: BlockNest, loop: ir.For, lanes: in
     A long reduction has several vectors of them to hide latency. They are combined to one vector,
     then to a part of one, then to a scalar.
     """
-    widths = [lanes]
-    if nominal_extent(loop.extent) >= lanes * _VECTORS * _VECTORS:
-        widths = [lanes * _VECTORS, lanes] + [_FEW_LANES] * (lanes > _FEW_LANES)
+    widths, extent = [lanes], nominal_extent(loop.extent)
+    if extent >= lanes * _VECTORS * _VECTORS:
+        widths = [lanes * _VECTORS, lanes]
+    is_alone = len(nest.loops_of("reduce")) == 1
+    if lanes > _FEW_LANES and (len(widths) > 1 or (is_alone and extent >= _FEW_LANES * lanes)):
+        widths.append(_FEW_LANES)
     for width in widths:
         _partial_results(schedule, nest.name, width)
 

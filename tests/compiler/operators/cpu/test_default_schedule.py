@@ -16,6 +16,7 @@ from vdla.compiler.operators import (
     resize_linear,
 )
 from vdla.compiler.operators.cpu import default_schedule
+from vdla.compiler.operators.cpu.row_schedule import fuse_rows
 from vdla.compiler.operators.cpu.stage_schedule import attempt
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS, Target
@@ -88,7 +89,7 @@ def test_lanes_are_those_of_the_target_and_the_dtype():
         assert lanes.extent == target.vector_bytes // 2
 
 
-@pytest.mark.parametrize("name", ["sum_rows", "sum_columns", "max_pool"])
+@pytest.mark.parametrize("name", ["sum_rows", "sum_columns"])
 def test_lanes_of_reductions_are_innermost(name):
     lanes = loops(default_schedule(scheduled(name)[0], "x86-64-avx2").fn, ir.LoopKind.VECTORIZE)
     assert lanes
@@ -184,3 +185,21 @@ def test_invalid_targets_are_refused():
 def test_a_broadcast_product_equals_numpy():
     operator, *arrays = CASES["row"]
     np.testing.assert_array_equal(run(operator, *arrays), arrays[0] * arrays[1])
+
+
+def test_rows_of_a_softmax_are_computed_one_after_the_other():
+    x = floats((4, 40, 256))
+    fn, (output,) = function_of(operators.softmax, x)
+    made = default_schedule(fn, "x86-64-avx512").fn
+    assert isinstance(made.body, ir.For)
+    assert made.body.kind is ir.LoopKind.PARALLEL
+    assert made.body.extent == 4 * 40
+    np.testing.assert_allclose(interpret(made, {"a": x})[output.name], interpret(fn, {"a": x})[output.name], rtol=1e-6)
+
+
+def test_small_and_short_rows_stay_stages():
+    for shape in ((2, 8, 16), (1000, 64, 4)):
+        fn, _ = function_of(operators.softmax, floats(shape))
+        schedule = Schedule(fn)
+        assert fuse_rows(schedule) == []
+        assert schedule.fn == fn
