@@ -8,7 +8,8 @@ after each step.
 
 With `lengths`, row n of the batch ends after lengths[n] steps: its state stays, and its results of
 later steps are 0. `activations` replace the sigmoids and hyperbolic tangents, in ONNX's order;
-`clip` limits their arguments.
+`clip` limits their arguments. With the `weight_layout` "IO", weight [I, gates H] and recurrence
+[H, gates H] are transposed, so that lanes run along the outputs.
 """
 
 from __future__ import annotations
@@ -29,12 +30,16 @@ from vdla.compiler.operators.checks import (
     static_extent,
 )
 from vdla.compiler.operators.results import accumulator_dtype, result_name, to_accumulator
+from vdla.compiler.operators.roles import OPERATOR
 
 Activation = Callable[[te.Value], te.Value]
 _Element = Callable[[te.Value, te.Value], te.Value]
 _INPUT, _OUTPUT, _FORGET, _CELL = range(4)
 _UPDATE, _RESET, _HIDDEN = range(3)
 _DIRECTIONS = ("forward", "reverse")
+_GateTerm = Callable[..., te.Value]
+_LANES_ALONG_OUTPUTS = "IO"
+_LAYOUTS = ("OI", _LANES_ALONG_OUTPUTS)
 
 
 def lstm(
@@ -51,6 +56,7 @@ def lstm(
     activations: Sequence[Activation] = (te.sigmoid, te.tanh, te.tanh),
     clip: float | None = None,
     input_forget: bool = False,
+    weight_layout: str = "OI",
 ) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
     """The states h of all steps [T, N, H], and h and c of the last step [N, H].
 
@@ -60,7 +66,7 @@ def lstm(
     `input_forget` couples the gates: forget is 1 - input.
     """
     reverse = _is_reverse("lstm", direction)
-    layer = _layer("lstm", 4, x, weight, recurrence, bias, name, lengths, activations, clip)
+    layer = _layer("lstm", 4, x, weight, recurrence, bias, name, lengths, activations, clip, weight_layout)
     if peephole is not None:
         _check_shape("lstm", "peephole", peephole, (3 * layer.hidden,))
     h0, c0 = layer.initial("h", initial_h), layer.initial("c", initial_c)
@@ -70,14 +76,14 @@ def lstm(
         states = layer.state_terms(h)
 
         def gate(g: int, n: te.Value, j: te.Value, cell: te.Tensor) -> te.Value:
-            total = inputs[t, n, g, j] + states[n, g, j] + layer.bias_of(1, g, j)
+            total = inputs(t, n, g, j) + states(n, g, j) + layer.bias_of(1, g, j)
             if peephole is not None:
                 seen = peephole[j + (_INPUT, _OUTPUT, _FORGET).index(g) * layer.hidden]
                 total = total + to_accumulator(seen) * to_accumulator(cell[n, j])
             return layer.activate(0, total)
 
         def candidate(n: te.Value, j: te.Value) -> te.Value:
-            return layer.activate(1, inputs[t, n, _CELL, j] + states[n, _CELL, j] + layer.bias_of(1, _CELL, j))
+            return layer.activate(1, inputs(t, n, _CELL, j) + states(n, _CELL, j) + layer.bias_of(1, _CELL, j))
 
         def cell_of(n: te.Value, j: te.Value) -> te.Value:
             opened = gate(_INPUT, n, j, c)
@@ -109,6 +115,7 @@ def gru(
     lengths: te.Tensor | None = None,
     activations: Sequence[Activation] = (te.sigmoid, te.tanh),
     clip: float | None = None,
+    weight_layout: str = "OI",
 ) -> tuple[te.Tensor, te.Tensor]:
     """The states h of all steps [T, N, H] and of the last [N, H]; operands as of `lstm`, 3 gates.
 
@@ -116,19 +123,19 @@ def gru(
     included, instead of to the state.
     """
     reverse = _is_reverse("gru", direction)
-    layer = _layer("gru", 3, x, weight, recurrence, bias, name, lengths, activations, clip)
+    layer = _layer("gru", 3, x, weight, recurrence, bias, name, lengths, activations, clip, weight_layout)
     h0 = layer.initial("h", initial_h)
     inputs = layer.input_terms()
 
     def step(t: te.Value, h: te.Tensor) -> te.Tensor:
-        states = layer.state_terms(h)
+        states = layer.state_terms(h, None if linear_before_reset else _HIDDEN)
 
         def gate(g: int, n: te.Value, j: te.Value) -> te.Value:
-            return layer.activate(0, inputs[t, n, g, j] + states[n, g, j] + layer.bias_of(1, g, j))
+            return layer.activate(0, inputs(t, n, g, j) + states(n, g, j) + layer.bias_of(1, g, j))
 
         hidden_term = _hidden_term(layer, states, h, partial(gate, _RESET), linear_before_reset)
         candidate = layer.stage(
-            "candidate", lambda n, j: layer.activate(1, inputs[t, n, _HIDDEN, j] + hidden_term(n, j))
+            "candidate", lambda n, j: layer.activate(1, inputs(t, n, _HIDDEN, j) + hidden_term(n, j))
         )
         return layer.state(
             "h",
@@ -152,10 +159,11 @@ def rnn(
     lengths: te.Tensor | None = None,
     activations: Sequence[Activation] = (te.tanh,),
     clip: float | None = None,
+    weight_layout: str = "OI",
 ) -> tuple[te.Tensor, te.Tensor]:
     """The states h of all steps [T, N, H] and of the last [N, H]; operands as of `lstm`, 1 gate."""
     reverse = _is_reverse("rnn", direction)
-    layer = _layer("rnn", 1, x, weight, recurrence, bias, name, lengths, activations, clip)
+    layer = _layer("rnn", 1, x, weight, recurrence, bias, name, lengths, activations, clip, weight_layout)
     h0 = layer.initial("h", initial_h)
     inputs = layer.input_terms()
 
@@ -163,7 +171,7 @@ def rnn(
         states = layer.state_terms(h)
 
         def value(n: te.Value, j: te.Value) -> te.Value:
-            return layer.activate(0, inputs[t, n, 0, j] + states[n, 0, j] + layer.bias_of(1, 0, j))
+            return layer.activate(0, inputs(t, n, 0, j) + states(n, 0, j) + layer.bias_of(1, 0, j))
 
         return layer.state("h", value, t, h)
 
@@ -180,10 +188,10 @@ def _is_reverse(where: str, direction: str) -> bool:
     return direction == "reverse"
 
 
-def _hidden_term(layer: _Layer, states: te.Tensor, h: te.Tensor, reset: _Element, is_linear: bool) -> _Element:
+def _hidden_term(layer: _Layer, states: _GateTerm, h: te.Tensor, reset: _Element, is_linear: bool) -> _Element:
     """The contribution of the state to the hidden gate, reset after the product or before."""
     if is_linear:
-        return lambda n, j: reset(n, j) * (states[n, _HIDDEN, j] + layer.bias_of(1, _HIDDEN, j))
+        return lambda n, j: reset(n, j) * (states(n, _HIDDEN, j) + layer.bias_of(1, _HIDDEN, j))
     product = layer.product(layer.stage("reset_state", lambda n, j: reset(n, j) * to_accumulator(h[n, j])), _HIDDEN)
     return lambda n, j: product[n, j] + layer.bias_of(1, _HIDDEN, j)
 
@@ -203,6 +211,7 @@ class _Layer:
     lengths: te.Tensor | None
     activations: Sequence[Activation]
     clip: float | None
+    layout: str
 
     def activate(self, index: int, value: te.Value) -> te.Value:
         """An activation of a sum, which is clipped."""
@@ -223,36 +232,59 @@ class _Layer:
             return te.const(0, accumulator_dtype(self.x.dtype))
         return to_accumulator(self.bias[j + (part * self.gates + gate) * self.hidden])
 
-    def input_terms(self) -> te.Tensor:
-        """The contribution of inputs and bias to the gates of all steps: [T, N, gates, H]."""
+    def weight_of(self, weight: te.Tensor, column: te.Operand, i: te.Operand) -> te.Value:
+        """The element of a weight for a gate's output and an input."""
+        return to_accumulator(weight[(i, column) if self.layout == _LANES_ALONG_OUTPUTS else (column, i)])
+
+    def input_terms(self) -> _GateTerm:
+        """The contribution of inputs and bias to the gates of all steps: of (t, n, gate, j).
+
+        The products of all steps are one matrix product.
+        """
         i = te.reduce_axis(self.x.shape[2], "i")
-        steps, batch, _ = self.x.shape
-        shape = (steps, batch, self.gates, self.hidden)
+        steps, batch, width = self.x.shape
+        columns, name = self.gates * self.hidden, f"{self.name}_product"
+        if self.layout == _LANES_ALONG_OUTPUTS and isinstance(steps, int) and isinstance(batch, int):
+            rows = te.compute(
+                (steps * batch, width), lambda m, k: self.x[m // batch, m % batch, k], f"{self.name}_rows"
+            )
 
-        def term(t: te.Value, n: te.Value, g: te.Value, j: te.Value) -> te.Value:
-            return te.sum(to_accumulator(self.x[t, n, i]) * to_accumulator(self.weight[g * self.hidden + j, i]), axis=i)
+            def row_term(m: te.Value, c: te.Value) -> te.Value:
+                return te.sum(to_accumulator(rows[m, i]) * self.weight_of(self.weight, c, i), axis=i)
 
-        total = te.compute(shape, term, f"{self.name}_product")
-        if self.bias is None:
-            return total
-        return te.compute(shape, lambda t, n, g, j: total[t, n, g, j] + self.bias_of(0, g, j), f"{self.name}_inputs")
+            total = te.compute((steps * batch, columns), row_term, name, {OPERATOR: "matmul"})
+            if self.bias is not None:
+                product, bias = total, self.bias
+                total = te.compute(
+                    product.shape, lambda m, c: product[m, c] + to_accumulator(bias[c]), f"{self.name}_inputs"
+                )
+            return lambda t, n, g, j: total[t * batch + n, j + g * self.hidden]
 
-    def state_terms(self, h: te.Tensor) -> te.Tensor:
-        """The contribution of a state to the gates: [N, gates, H]."""
-        k = te.reduce_axis(self.hidden, "k")
+        def term(t: te.Value, n: te.Value, c: te.Value) -> te.Value:
+            return te.sum(to_accumulator(self.x[t, n, i]) * self.weight_of(self.weight, c, i), axis=i)
 
-        def term(n: te.Value, g: te.Value, j: te.Value) -> te.Value:
-            return te.sum(to_accumulator(h[n, k]) * to_accumulator(self.recurrence[g * self.hidden + j, k]), axis=k)
+        sums = te.compute((steps, batch, columns), term, name)
+        return lambda t, n, g, j: sums[t, n, j + g * self.hidden] + self.bias_of(0, g, j)
 
-        return te.compute((self.x.shape[1], self.gates, self.hidden), term, f"{self.name}_states")
+    def state_terms(self, h: te.Tensor, gates: int | None = None) -> _GateTerm:
+        """The contribution of a state to the first gates, all by default: of (n, gate, j)."""
+        columns = (self.gates if gates is None else gates) * self.hidden
+        total = self._step_product(h, 0, columns, "states")
+        return lambda n, g, j: total[n, j + g * self.hidden]
 
     def product(self, state: te.Tensor, gate: int) -> te.Tensor:
         """The contribution of a state to one gate: [N, H]."""
+        return self._step_product(state, gate * self.hidden, self.hidden, "hidden_product")
+
+    def _step_product(self, state: te.Tensor, start: int, columns: int, what: str) -> te.Tensor:
+        """The product of a state and the columns of the recurrence from `start` on."""
         k = te.reduce_axis(self.hidden, "k")
-        start = gate * self.hidden
-        return self.stage(
-            "hidden_product", lambda n, j: te.sum(state[n, k] * to_accumulator(self.recurrence[j + start, k]), axis=k)
-        )
+
+        def term(n: te.Value, c: te.Value) -> te.Value:
+            return te.sum(to_accumulator(state[n, k]) * self.weight_of(self.recurrence, c + start, k), axis=k)
+
+        annotations = {OPERATOR: "step_product"} if self.layout == _LANES_ALONG_OUTPUTS else None
+        return te.compute((self.x.shape[1], columns), term, f"{self.name}_{what}", annotations)
 
     def state(self, what: str, value: _Element, t: te.Value, before: te.Tensor) -> te.Tensor:
         """The stage that computes a new state [N, H]; rows that have ended keep theirs."""
@@ -293,14 +325,17 @@ def _layer(
     lengths: te.Tensor | None,
     activations: Sequence[Activation],
     clip: float | None,
+    layout: str,
 ) -> _Layer:
     """The layer of these operands, checked."""
     check_rank(where, "x", x, 3, 3)
     check_float(where, "x", x)
     check_rank(where, "recurrence", recurrence, 2, 2)
-    hidden = static_extent(where, "the last extent of recurrence", recurrence.shape[1])
-    _check_shape(where, "weight", weight, (gates * hidden, x.shape[2]))
-    _check_shape(where, "recurrence", recurrence, (gates * hidden, hidden))
+    check_choice(where, "weight_layout", layout, _LAYOUTS)
+    inputs_at = _LAYOUTS.index(layout) ^ 1
+    hidden = static_extent(where, "the inputs of recurrence", recurrence.shape[inputs_at])
+    for what, tensor, inputs in (("weight", weight, x.shape[2]), ("recurrence", recurrence, hidden)):
+        _check_shape(where, what, tensor, (gates * hidden, inputs) if inputs_at else (inputs, gates * hidden))
     if bias is not None:
         _check_shape(where, "bias", bias, (2 * gates * hidden,))
     check_same_dtype(where, x, weight, recurrence, *([] if bias is None else [bias]))
@@ -320,6 +355,7 @@ def _layer(
         lengths=lengths,
         activations=activations,
         clip=clip,
+        layout=layout,
     )
 
 

@@ -71,14 +71,16 @@ def _activations(call: NodeCall, kind: _RecurrentKind, directions: int) -> list[
 
 
 def _part(call: NodeCall, index: int, direction: int) -> te.Tensor | None:
-    """The operand of one direction, packed if it is constant."""
+    """The operand of one direction, packed if it is constant; weights are transposed."""
     whole = call.optional(index)
     if whole is None:
         return None
     known, name = call.constants[index], f"input{index}_{direction}"
+    is_turned = index in (_W, _R)
     if known is not None:
-        return call.pack(name, np.ascontiguousarray(known[direction]))
-    return te.compute(whole.shape[1:], lambda *i: whole[(direction, *i)], f"{call.name()}_{name}")
+        return call.pack(name, np.ascontiguousarray(known[direction].T if is_turned else known[direction]))
+    extents = whole.shape[:0:-1] if is_turned else whole.shape[1:]
+    return te.compute(extents, lambda *i: whole[(direction, *(i[::-1] if is_turned else i))], f"{call.name()}_{name}")
 
 
 def _swapped(x: te.Tensor, name: str) -> te.Tensor:
@@ -127,7 +129,7 @@ def _layer(
 ) -> tuple[te.Tensor, ...]:
     """The results of one direction: [T, N, H], [N, H] for each state."""
     name = f"{_base(call)}_{way}"
-    options: dict[str, Any] = {"direction": way, "activations": activations, "name": name}
+    options: dict[str, Any] = {"direction": way, "activations": activations, "name": name, "weight_layout": "IO"}
     options["initial_h"] = _initial(call, _H0, direction, batch_first)
     if kind.states > 1:
         options["initial_c"] = _initial(call, _C0, direction, batch_first)

@@ -10,6 +10,9 @@ from vdla.compiler import te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import OperatorError, gru, lstm
 from vdla.compiler.operators.cpu import default_schedule
+from vdla.compiler.operators.cpu.block_nest import block_nests
+from vdla.compiler.operators.recurrent import rnn
+from vdla.compiler.operators.roles import OPERATOR
 from vdla.runtime.native import build
 
 T, N, WIDTH, H = 4, 2, 3, 5
@@ -112,6 +115,25 @@ def test_a_scheduled_lstm_runs_natively():
     near(build(schedule.fn)(*arrays), [expected[tensor.name] for tensor in outputs])
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize(("operator", "gates"), [(lstm, 4), (gru, 3), (rnn, 1)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_transposed_weights_give_the_same(dtype, operator, gates, batch):
+    hidden = 20  # not a multiple of the lanes
+    shapes = ((T, batch, WIDTH), (gates * hidden, WIDTH), (gates * hidden, hidden), (2 * gates * hidden,))
+    x, w, r, b = (floats(shape, dtype, n, -1, 1) for n, shape in enumerate(shapes))
+
+    def turned(*operands):
+        return operator(*operands, weight_layout="IO")
+
+    operands = x, np.ascontiguousarray(w.T), np.ascontiguousarray(r.T), b
+    fn, _ = function_of(turned, *operands)
+    assert any(nest.leaf.block.annotations.get(OPERATOR) == "step_product" for nest in block_nests(fn))
+    tolerance = 1e-2 if dtype == "float16" else 1e-5
+    for got, expected in zip(build(default_schedule(fn).fn)(*operands), run(operator, x, w, r, b), strict=True):
+        np.testing.assert_allclose(got.astype(float), expected.astype(float), rtol=tolerance, atol=tolerance)
+
+
 X, W = te.placeholder((T, N, WIDTH), "float32", "x"), te.placeholder((4 * H, WIDTH), "float32", "w")
 R, B = te.placeholder((4 * H, H), "float32", "r"), te.placeholder((7,), "float32", "b")
 
@@ -119,6 +141,8 @@ R, B = te.placeholder((4 * H, H), "float32", "r"), te.placeholder((7,), "float32
 @pytest.mark.parametrize(
     ("build_it", "message"),
     [
+        (lambda: lstm(X, W, R, weight_layout="IO"), "lstm: weight must have the shape [3, 80], got [20, 3]"),
+        (lambda: lstm(X, W, R, weight_layout="IOI"), "lstm: weight_layout must be one of OI, IO, got 'IOI'"),
         (lambda: lstm(X, R, R), "lstm: weight must have the shape [20, 3], got [20, 5]"),
         (lambda: lstm(X, W, R, B), "lstm: bias must have the shape [40], got [7]"),
         (lambda: gru(X, W, R), "gru: weight must have the shape [15, 3], got [20, 3]"),
