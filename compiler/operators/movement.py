@@ -34,8 +34,10 @@ from vdla.compiler.operators.checks import (
     to_list,
 )
 from vdla.compiler.operators.results import result_name
+from vdla.compiler.operators.roles import GROUPED, OPERATOR
 
 _ZERO = te.const(0, "int32")
+_GROUP = 4  # elements: lanes at this distance are loaded and shuffled
 
 
 def transpose(x: te.Tensor, perm: Sequence[int] | None = None, name: str | None = None) -> te.Tensor:
@@ -49,6 +51,31 @@ def transpose(x: te.Tensor, perm: Sequence[int] | None = None, name: str | None 
     inverse = [source.index(d) for d in range(rank)]
     shape = [x.shape[d] for d in source]
     return te.compute(shape, lambda *i: x[tuple(i[d] for d in inverse)], result_name(x, "transpose", name))
+
+
+def tiled_transpose(x: te.Tensor, perm: Sequence[int], name: str | None = None) -> te.Tensor:
+    """The transposition of `transpose`, of static extents, where the last dimension moves: elements
+    are regrouped first, so that lanes along the result need shuffles only.
+    """
+    shape, result = [x.shape[d] for d in perm], result_name(x, "transpose", name)
+    moved = list(perm).index(len(perm) - 1)
+    extent = static_extent("transpose", "the last extent", x.shape[-1])
+    outer = [d for d in range(len(perm) - 1) if d != moved]
+
+    def group(*i: te.Value) -> te.Value:
+        *images, groups, lane, element = i
+        place = groups * _GROUP + element
+        at = {perm[d]: index for d, index in zip(outer, images, strict=True)} | {perm[-1]: lane, perm[moved]: place}
+        value = x[tuple(at[d] for d in range(len(perm)))]
+        return value if extent % _GROUP == 0 else te.select(place < extent, value, te.const(0, x.dtype))
+
+    extents = (*(shape[d] for d in outer), -(-extent // _GROUP), shape[-1], _GROUP)
+    groups = te.compute(extents, group, f"{result}_groups", {OPERATOR: "tiled_transpose", GROUPED: moved})
+
+    def value(*i: te.Value) -> te.Value:
+        return groups[(*(i[d] for d in outer), i[moved] // _GROUP, i[-1], i[moved] % _GROUP)]
+
+    return te.compute(shape, value, result)
 
 
 # --- the same elements under another shape --------------------------------------------------------

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.layouts import elementwise
 from vdla.compiler.graph.machine.calls import concat
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
 from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall
+from vdla.compiler.ir import storage_dtype
+from vdla.compiler.operators.movement import tiled_transpose
+from vdla.compiler.target import Target
 
+_FEWEST = 8  # elements along which tiles of a transposition pay
+_SHUFFLED_BYTES = (4, 8)  # of elements that AVX-512F shuffles
 _MODES = ("constant", "edge", "reflect", "wrap")
 
 
@@ -19,7 +24,20 @@ def _reshape(call: NodeCall) -> te.Tensor:
 
 
 def _transpose(call: NodeCall) -> te.Tensor:
-    return operators.transpose(call.tensor(0), call.attribute("perm", None), name=call.name())
+    x, perm = call.tensor(0), call.attribute("perm", None)
+    if perm is not None and _pays_in_tiles(call.target, x, perm):
+        return tiled_transpose(x, perm, call.name())
+    return operators.transpose(x, perm, name=call.name())
+
+
+def _pays_in_tiles(target: Target, x: te.Tensor, perm: Sequence[int]) -> bool:
+    """Whether the last dimension moves, and vectors along it and along its successor are filled."""
+    if sorted(perm) != list(range(len(x.shape))):
+        return False  # which `transpose` refuses
+    fills = all(isinstance(x.shape[d], int) and x.shape[d] >= _FEWEST for d in (perm[-1], len(perm) - 1))
+    wide = storage_dtype(x.dtype).itemsize in _SHUFFLED_BYTES and target.has("avx512f")
+    static = all(isinstance(extent, int) for extent in x.shape)
+    return perm[-1] != len(perm) - 1 and fills and wide and static
 
 
 def _concat(call: NodeCall) -> te.Tensor:

@@ -29,6 +29,7 @@ def operator_schedules() -> Mapping[str, _OperatorSchedule]:
     from vdla.compiler.operators.cpu import conv2d_schedule, dense_schedule, depthwise_schedule
     from vdla.compiler.operators.cpu.matmul_schedule import schedule_matmul
     from vdla.compiler.operators.cpu.step_schedule import schedule_step_product
+    from vdla.compiler.operators.cpu.transpose_schedule import schedule_tiled_transpose
     from vdla.compiler.operators.cpu.winograd_schedule import schedule_winograd_conv2d
 
     return {
@@ -41,6 +42,7 @@ def operator_schedules() -> Mapping[str, _OperatorSchedule]:
         "depthwise_conv2d": depthwise_schedule.schedule_depthwise_conv2d,
         "matmul": schedule_matmul,
         "step_product": schedule_step_product,
+        "tiled_transpose": schedule_tiled_transpose,
         "window_rows": depthwise_schedule.schedule_depthwise_conv2d,
         "winograd_conv2d": schedule_winograd_conv2d,
         "qconv2d": conv2d_schedule.schedule_qconv2d,

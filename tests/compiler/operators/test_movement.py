@@ -5,11 +5,13 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.run_operator import integers, run
+from helpers.run_operator import function_of, integers, run
 
+from vdla.compiler import ir, te
 from vdla.compiler import operators as ops
-from vdla.compiler import te
 from vdla.compiler.operators import OperatorError, pad
+from vdla.compiler.operators.cpu import default_schedule
+from vdla.compiler.operators.movement import tiled_transpose
 
 DATA = integers((2, 3, 4, 5), "int16", low=-999, high=999)
 
@@ -246,3 +248,16 @@ def test_invalid_movement_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize(
+    ("shape", "perm"),
+    [((2, 19, 5, 13), (0, 2, 3, 1)), ((3, 9, 140), (0, 2, 1)), ((17, 33), (1, 0)), ((8, 2, 3, 16), (3, 1, 2, 0))],
+)
+def test_tiles_of_a_transposition_move_all_elements(dtype, shape, perm):
+    x = integers(shape, dtype)
+    fn, _ = function_of(lambda t: tiled_transpose(t, perm), x)
+    made = default_schedule(fn, "x86-64-avx512")
+    assert any(isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.UNROLL for stmt in ir.walk(made.fn.body))
+    np.testing.assert_array_equal(run(lambda t: tiled_transpose(t, perm), x), x.transpose(perm))
