@@ -3,8 +3,8 @@
 
 What random cases find they find at first, or on the thousandth seed: a third of the further ones is
 tried for each change, and all before a release. Of cases that are not random, as models of the
-world, each commit tries another third, by its files, so that all runs of a commit try the same; the
-head of pytest's report has the number that repeats it.
+world, each commit tries another quarter, by its files, so that all runs of a commit try the same;
+the head of pytest's report has the number that repeats it.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ def number_of_commit() -> int:
 ALL = os.environ.get("VDLA_ALL_SEEDS", "") not in ("", "0")
 SAMPLE_VARIABLE = "VDLA_SAMPLE"
 SAMPLE = int(os.environ.get(SAMPLE_VARIABLE, "") or number_of_commit())
-"""Which third of the cases that are not random."""
+"""Which quarter of the cases that are not random."""
 _SHARE = 3
+_SAMPLE_SHARE = 4
 _MOST_VALUES = 3 / 4  # for each case, of a parameter that is one of several
 
 Case = TypeVar("Case")
@@ -51,7 +52,7 @@ def long_count(every: int, share: int = _SHARE) -> int:
 
 
 def sample(every: Iterable[Case], features: Callable[[Case], Iterable[Hashable]], number: int = SAMPLE) -> list[Case]:
-    """In their order, the cases with a feature that none before has, and a third of the others:
+    """In their order, the cases with a feature that none before has, and a quarter of the others:
     that of a number, or all.
     """
     seen: set[Hashable] = set()
@@ -61,7 +62,7 @@ def sample(every: Iterable[Case], features: Callable[[Case], Iterable[Hashable]]
         new = set(features(case)) - seen
         seen |= new
         others += not new
-        if new or ALL or (others + number) % _SHARE == 0:
+        if new or ALL or (others + number) % _SAMPLE_SHARE == 0:
             chosen.append(case)
     return chosen
 
@@ -80,7 +81,7 @@ def turn(place: int, count: int, number: int = SAMPLE) -> bool:
 
 def sampled(items: Sequence[pytest.Item], number: int = SAMPLE) -> list[pytest.Item]:
     """Of each test function that is marked `sampled`, its first case, a case for each value of the
-    parameters that vary beside each other, and a third of the others; all other tests.
+    parameters that vary beside each other, and a quarter of the others; all other tests.
     """
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:

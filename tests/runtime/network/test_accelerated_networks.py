@@ -21,8 +21,8 @@ from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, evaluate_node
 
 ON_MACHINE = [name for name in NETWORKS if name != "lstm_language_model"]
-# Residual, depthwise, attention and plain networks are split in every run of the tests, a third of
-# the others in the long ones.
+# Residual, depthwise, attention and plain networks are split in every run of the tests, a quarter
+# of the others in the long ones.
 SPLIT = ["resnet18", "mobilenet_v2", "vit_small", "digits"]
 OTHERS = sample((name for name in ON_MACHINE if name not in SPLIT), lambda name: ())
 PRODUCTS = {
