@@ -5,9 +5,9 @@ rewrites refused.
 A case is a seed: a function (functions.py), primitives with possibly illegal arguments
 (schedules.py), and three runs that must agree (cases.py). `proven` counts the schedules that are
 certified for all inputs, `unproven` those that are not although nothing disagrees: what is equal by
-no lemma, such as an argmin in parts; `without_symbols` those of uint64. A disagreement is shrunk
-and printed as a Python script. A case that kills or hangs its process is found by running its batch
-again, one process per case.
+no lemma, such as a reducer of users in parts; `without_symbols` those of uint64. A disagreement is
+shrunk and printed as a Python script. A case that kills or hangs its process is found by running
+its batch again, one process per case.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from vdla.compiler import ir
 from vdla.compiler.certificates import operations, symbol_kernels
 from vdla.compiler.certificates.field import started
+from vdla.compiler.certificates.functions_in_use import small_functions
 from vdla.compiler.certificates.symbol_kernels import LEAVES, OPS
 from vdla.compiler.certificates.symbols import SYMBOL, Symbols, key, type_bounds
 from vdla.compiler.ir import INTEGER_BITS
@@ -70,7 +71,7 @@ class _Steps:
 
     def run(self, count: int) -> Symbols | None:
         """The last step for so many elements; None where an element is not covered."""
-        if len(self.leaves) > LEAVES:
+        if len(self.leaves) > LEAVES or small_functions() is not None:
             return None
         maps: list[_Ints] = []
         map_of = np.full(LEAVES, -1)

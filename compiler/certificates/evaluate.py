@@ -15,6 +15,7 @@ from vdla.compiler import ir
 from vdla.compiler.arith import function_ranges
 from vdla.compiler.certificates.best_pairs import BestPairs, PairChoice, pair_choice
 from vdla.compiler.certificates.elementwise import Elementwise, Leaf, broadcast_leaves, combined, leaves_of, numbers
+from vdla.compiler.certificates.functions_in_use import small_functions
 from vdla.compiler.certificates.look_up import looked_up
 from vdla.compiler.certificates.operations import binary, called, cast, combined_along, select
 from vdla.compiler.certificates.products import LocatedFactor, Matrices, located, products_of
@@ -92,7 +93,7 @@ class SymbolicMemory(InterpreterMemory):
     def _store_better(self, choice: PairChoice, stores: tuple[ir.Store, ...], at: Points) -> None:
         """Stores the better one of two pairs."""
         ready = [(store.buffer, self.places(store.indices, at)) for store in stores]
-        new, old = self._integers(choice.new, at), self._integers(choice.old, at)
+        new, old = (self._integers(pair, at) for pair in (choice.new, choice.old))
         made = self._pairs.better(choice.lemma, new, old, lambda: self.value(stores[1].value, at))
         for (name, places), value in zip(ready, made, strict=True):
             self.store(name, places, value, at)
@@ -117,7 +118,7 @@ class SymbolicMemory(InterpreterMemory):
     def _compiled(self, expr: ir.Expr, at: Points) -> Symbols | None:
         """The value of an expression in one pass; None where that is not covered."""
         leaves = leaves_of(expr, self._dtype)
-        if not leaves:
+        if not leaves or small_functions() is not None:
             return None
         arrays, shape = broadcast_leaves([self.value(leaf, at) for leaf in leaves])
         known = {id(leaf): array for leaf, array in zip(leaves, arrays, strict=True)}
@@ -159,7 +160,10 @@ class SymbolicMemory(InterpreterMemory):
             rule = "all elements of a table must be written before one is looked up"
             raise CertificateError(f"certify: block {at.where}: {rule}, got others of {name}")
         place, elements = self._flat_place(name, indices, at), settled(array, self.buffers[name].dtype)
-        return looked_up(elements, place)
+        functions = small_functions()
+        if functions is None:
+            return looked_up(elements, place)
+        return functions.applied(lambda place: looked_up(elements, place), (place,), ("int64",))
 
     def _flat_place(self, name: str, indices: tuple[ir.Expr, ...], at: Points) -> Symbols:
         """The place in the flat array of a buffer. The element at `[x // n, x % n]` of rows of n is

@@ -13,6 +13,7 @@ import numpy as np
 from vdla.compiler import ir
 from vdla.compiler.certificates import field, lemmas
 from vdla.compiler.certificates.extremes import EXTREMES, extreme
+from vdla.compiler.certificates.functions_in_use import small_functions
 from vdla.compiler.certificates.sum_bounds import observe
 from vdla.compiler.certificates.symbols import (
     BOOL,
@@ -37,6 +38,13 @@ from vdla.compiler.ir import INTEGER_BITS, SCALAR_FUNCTIONS, Array, storage_dtyp
 
 def binary(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     """`a op b` of operands of a type."""
+    functions = small_functions()
+    if functions is None:
+        return _binary(op, a, b, dtype)
+    return functions.applied(lambda a, b: _binary(op, a, b, dtype), (a, b), (dtype, dtype), _EXACT.get(op))
+
+
+def _binary(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     a, b = np.broadcast_arrays(a, b)
     both = known(a) & known(b)
     if both.all():
@@ -169,6 +177,7 @@ def _without_structure(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
     return unstructured(key, *(BOOL if op in ir.COMPARE_OPS else type_bounds(dtype)), a, b)
 
 
+_EXACT = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 _BY_STRUCTURE = {"min": extreme, "max": extreme, "shr": _shift_right}
 
 
@@ -282,6 +291,13 @@ def _applied(op: str, made: Symbols, operands: tuple[Symbols, ...], dtype: str) 
 
 def cast(a: Symbols, source: str, target: str) -> Symbols:
     """Symbols of a type in another one."""
+    functions = small_functions()
+    if functions is None:
+        return _cast(a, source, target)
+    return functions.applied(lambda a: _cast(a, source, target), (a,), (source,), np.positive)
+
+
+def _cast(a: Symbols, source: str, target: str) -> Symbols:
     halves = a["form"] == SymbolForm.HALVES
     if halves.any() and target == "int32":
         return chosen(halves, low_half(a), cast(chosen(halves, numbers(0), a), source, target))
@@ -311,6 +327,16 @@ def select(
     condition: Symbols, a: Symbols, b: Symbols, dtype: str, compared: tuple[str, Symbols, Symbols] | None = None
 ) -> Symbols:
     """`a` where the condition holds, else `b`; `compared` are the comparison and operands of it."""
+    functions = small_functions()
+    if functions is None:
+        return _select(condition, a, b, dtype, compared)
+    operation = lambda condition, a, b: _select(condition, a, b, dtype)  # noqa: E731
+    return functions.applied(operation, (condition, a, b), ("bool", dtype, dtype))
+
+
+def _select(
+    condition: Symbols, a: Symbols, b: Symbols, dtype: str, compared: tuple[str, Symbols, Symbols] | None = None
+) -> Symbols:
     condition, a, b = np.broadcast_arrays(condition, settled(a, dtype), settled(b, dtype))
     (bounds,), k, (x, y) = _BOUNDS["select"], SymbolAlgebra(dtype), (SymbolOperand(a), SymbolOperand(b))
     made = unstructured(("select",), bounds.low(k, x, y), bounds.high(k, x, y), condition, a, b)
@@ -322,6 +348,13 @@ def select(
 
 def called(name: str, arguments: list[Symbols], dtypes: list[str], dtype: str) -> Symbols:
     """A scalar function of integers."""
+    functions = small_functions()
+    if functions is None:
+        return _called(name, arguments, dtypes, dtype)
+    return functions.applied(lambda *given: _called(name, given, dtypes, dtype), arguments, dtypes)
+
+
+def _called(name: str, arguments: Sequence[Symbols], dtypes: Sequence[str], dtype: str) -> Symbols:
     arguments = [settled(a, source) for a, source in zip(arguments, dtypes, strict=True)]
     made = unstructured((name, dtype), *type_bounds(dtype), *arguments)
     every = reduce(np.logical_and, (known(a) for a in arguments))

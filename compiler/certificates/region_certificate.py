@@ -8,7 +8,7 @@ what the compiler folds into them is compared too. Activations are unknown.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler.certificates.elementwise import numbers, unknowns
+from vdla.compiler.certificates.functions_in_use import using
 from vdla.compiler.certificates.graph_run import run_graph
 from vdla.compiler.certificates.program_run import SymbolicRun
 from vdla.compiler.certificates.region_difference import difference
 from vdla.compiler.certificates.region_program import RegionProgram
+from vdla.compiler.certificates.small_functions import SmallFunctions
 from vdla.compiler.certificates.symbols import CertificateError, Symbols, known
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import RegionExpression
@@ -28,6 +30,8 @@ from vdla.hardware.isa import COL, EXTENSION, Opcode, StagedEmit
 from vdla.hardware.program import Program
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_Pairs = Mapping[str, tuple[Symbols, Symbols]]  # by result: of the program, and of the operators
+_MOST_SHOWN = 1 << 10  # of results that differ, elements that are looked at
 
 
 class RegionVerdict(Enum):
@@ -94,24 +98,66 @@ def _judged(
                 f"{tensor} must be {expression.bindings.get(tensor, 'no activation')}, got {name}",
             )
     try:
-        needed = {*expression.packing, *expression.unpacked.outputs}
-        wanted = run_graph(expression.plain, _unknown_inputs(expression.plain, seed), needed)
-        inputs = {tensor: wanted[name] for name, tensor in expression.packing.items()} | dict(given.constants)
         with np.errstate(all="ignore"):
-            outputs = SymbolicRun(given.program, inputs, looks_up=True).run()
-            made = run_graph(expression.unpacked, _packed(expression, outputs), expression.unpacked.outputs)
-            wrong = [name for name in expression.unpacked.outputs if _differs(made[name], wanted[name]).any()]
-            if not wrong:
+            pairs = _results(expression, given, seed)
+            if not _wrong(pairs):
                 return RegionVerdict.CERTIFIED, ""
-            if _has_extensions(given.program) and not _differs_on_numbers(expression, given, seed):
-                label = expression.plain.producers[wrong[0]].label
-                rule = "results of extensions must have a form that a lemma shows to be that of the operator"
-                return RegionVerdict.UNKNOWN, f"{label}: {rule}, got another, equal for random inputs"
-            label, differing = expression.plain.producers[wrong[0]].label, _differs(made[wrong[0]], wanted[wrong[0]])
-            short = f"{label}: {int(differing.sum()):,} of {differing.size:,} results differ"
-            return RegionVerdict.DIFFERS, (_explained(expression, given, seed) if explain else "") or short
+            if not _has_extensions(given.program):
+                return RegionVerdict.DIFFERS, _reason(expression, given, seed, pairs, explain=explain)
+            functions = SmallFunctions()
+            with using(functions):
+                return _judged_by_tables(functions, expression, given, seed, explain=explain)
     except CertificateError as error:
         return RegionVerdict.UNKNOWN, str(error)
+
+
+def _judged_by_tables(
+    functions: SmallFunctions, expression: RegionExpression, given: RegionProgram, seed: int, *, explain: bool
+) -> tuple[RegionVerdict, str]:
+    """The verdict where functions of one small integer are the same if their tables are."""
+    made = _results(expression, given, seed)
+    pairs = {name: (functions.canonical(a), functions.canonical(b)) for name, (a, b) in made.items()}
+    wrong = _wrong(pairs)
+    if not wrong:
+        return RegionVerdict.CERTIFIED, ""
+    reason = _reason(expression, given, seed, pairs, explain=explain)
+    examples = (functions.counterexample(*one) for name in wrong for one in _differing(*pairs[name]))
+    named = [one.of["value"] for one in examples if one is not None]
+    inputs = [one["value"] for one in _unknown_inputs(expression.plain, seed).values()]
+    if any(np.isin(named, one).any() for one in inputs) or _differs_on_numbers(expression, given, seed):
+        return RegionVerdict.DIFFERS, reason
+    if named:  # of results inside the region, which may not have these values
+        return RegionVerdict.UNKNOWN, reason
+    label = expression.plain.producers[wrong[0]].label
+    rule = "results of extensions must have a form that a lemma shows to be that of the operator"
+    return RegionVerdict.UNKNOWN, f"{label}: {rule}, got another, equal for random inputs: {reason}"
+
+
+def _results(expression: RegionExpression, given: RegionProgram, seed: int) -> _Pairs:
+    """What a region hands on: of the program, and of its operators."""
+    needed = {*expression.packing, *expression.unpacked.outputs}
+    wanted = run_graph(expression.plain, _unknown_inputs(expression.plain, seed), needed)
+    inputs = {tensor: wanted[name] for name, tensor in expression.packing.items()} | dict(given.constants)
+    outputs = SymbolicRun(given.program, inputs, looks_up=True).run()
+    made = run_graph(expression.unpacked, _packed(expression, outputs), expression.unpacked.outputs)
+    return {name: (made[name], wanted[name]) for name in expression.unpacked.outputs}
+
+
+def _wrong(pairs: _Pairs) -> list[str]:
+    return [name for name, pair in pairs.items() if _differs(*pair).any()]
+
+
+def _differing(a: Symbols, b: Symbols) -> Iterator[tuple[Symbols, Symbols]]:
+    """Pairs of elements that differ, the first ones."""
+    for place in np.flatnonzero(_differs(a, b))[:_MOST_SHOWN]:
+        yield a.reshape(-1)[place], b.reshape(-1)[place]
+
+
+def _reason(expression: RegionExpression, given: RegionProgram, seed: int, pairs: _Pairs, *, explain: bool) -> str:
+    name = _wrong(pairs)[0]
+    label, differing = expression.plain.producers[name].label, _differs(*pairs[name])
+    short = f"{label}: {int(differing.sum()):,} of {differing.size:,} results differ"
+    return (_explained(expression, given, seed) if explain else "") or short
 
 
 def _explained(expression: RegionExpression, given: RegionProgram, seed: int) -> str:

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler.certificates.compute_steps import KnownSteps
-from vdla.compiler.certificates.elementwise import numbers
+from vdla.compiler.certificates.elementwise import numbers, unknowns
+from vdla.compiler.certificates.functions_in_use import small_functions
 from vdla.compiler.certificates.graph_run import run_graph
 from vdla.compiler.certificates.program_run import SymbolicRun
 from vdla.compiler.certificates.region_program import RegionProgram
@@ -55,10 +56,21 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class _Located:
-    """Where the elements of a result belong: a tensor, and their places in it."""
+    """Where the elements of a result belong: a tensor, and their places in it. What the host makes
+    of them is `unpacked` by a graph, if it does more than to move them.
+    """
 
     tensor: str
     places: _Ints
+    unpacked: Graph | None = None
+
+    def results(self, content: Symbols) -> Symbols:
+        """The result that a flat tensor holds."""
+        if self.unpacked is None:
+            return content[self.places]
+        (packed,), (name,) = self.unpacked.inputs, self.unpacked.outputs
+        given = {packed: content.reshape(self.unpacked.tensor(packed).extents)}
+        return run_graph(self.unpacked, given, [name])[name]
 
 
 class _TracedRun(SymbolicRun):
@@ -110,7 +122,8 @@ def difference(expression: RegionExpression, given: RegionProgram, wanted: Mappi
     run.run()
     for lines, names, stores in _operators(expression, given, run.stores, wanted):
         where = _located(expression, given.program.config, names[-1], stores, wanted[names[-1]])
-        wrong = _wrong(wanted[names[-1]], stores, where)
+        made = None if where is None else _stored(given.program, where, stores)
+        wrong = _wrong(wanted[names[-1]], stores, made)
         if wrong.any():
             case = _Case(
                 expression=expression,
@@ -121,7 +134,7 @@ def difference(expression: RegionExpression, given: RegionProgram, wanted: Mappi
                 lines=lines,
                 names=names,
             )
-            return _described(case, stores, where, wrong)
+            return _described(case, stores, where, made, wrong)
     return ""
 
 
@@ -163,12 +176,8 @@ def _located(
     """Where the elements of a result belong, if that is known: of what a region hands on, and of
     blocks of channels, of which most elements lie where they belong.
     """
-    graph = expression.unpacked
-    if name in graph.outputs:
-        packed = graph.inputs[graph.outputs.index(name)]
-        shapes = {one: graph.tensor(one).extents for one in graph.inputs}
-        places = {one: numbers(np.arange(int(np.prod(shape))).reshape(shape)) for one, shape in shapes.items()}
-        return _Located(expression.outputs[packed], run_graph(graph, places, [name])[name]["low"])
+    if name in expression.unpacked.outputs:
+        return _handed_on(expression, name)
     for channels in Channels:
         try:
             places_in_blocks = PackedLayout(channels, wanted.shape, config.batch, config.block_out).places
@@ -196,18 +205,48 @@ def _base(places: _Ints, stores: Sequence[_Stored], wanted: Symbols) -> int | No
     return int(bases[most]) if 2 * counts[most] > same.sum() else None
 
 
-def _wrong(wanted: Symbols, stores: Sequence[_Stored], where: _Located | None) -> _Bools:
+def _handed_on(expression: RegionExpression, name: str) -> _Located:
+    """Where a result that a region hands on lies: what the host makes of it changes with each bit
+    of the number that a place has.
+    """
+    graph = expression.unpacked
+    packed = graph.inputs[graph.outputs.index(name)]
+    graph = Graph(graph.name, (packed,), (name,), _nodes_behind(graph, name), graph.constants, graph.types)
+    where, shape = _Located(expression.outputs[packed], np.zeros(0, np.int64), graph), graph.tensor(packed).extents
+    numbering = np.arange(int(np.prod(shape)))
+    zeros = where.results(numbers(np.zeros_like(numbering)))["low"]
+    places = np.zeros(zeros.shape, np.int64)
+    for bit in range(len(numbering).bit_length()):
+        places |= (where.results(numbers((numbering >> bit) & 1))["low"] != zeros).astype(np.int64) << bit
+    moves = (where.results(numbers(numbering))["low"] == places).all()
+    return replace(where, places=places, unpacked=None if moves else graph)
+
+
+def _nodes_behind(graph: Graph, name: str) -> tuple[Node, ...]:
+    """The nodes that compute a value."""
+    needed = {name}
+    for node in reversed(graph.nodes):
+        if needed & {*node.outputs}:
+            needed |= {*node.inputs}
+    return tuple(node for node in graph.nodes if needed & {*node.outputs})
+
+
+def _stored(program: Program, where: _Located, stores: Sequence[_Stored]) -> Symbols:
+    """The result that a program stores; elements that it does not store are unknown."""
+    (shape,) = (tensor.shape for tensor in program.tensors if tensor.name == where.tensor)
+    content = unknowns("not stored", (int(np.prod(shape)),), "int32", 0)
+    for one in stores:
+        if one.tensor == where.tensor:
+            content.view(OPAQUE)[one.places] = one.symbols.view(OPAQUE)
+    return where.results(content)
+
+
+def _wrong(wanted: Symbols, stores: Sequence[_Stored], made: Symbols | None) -> _Bools:
     """Which elements of a result are not stored where they belong, or nowhere."""
-    if where is None:
+    if made is None:
         stored = np.concatenate([np.zeros(0, np.uint64), *(one.values for one in stores)])
         return np.asarray(~np.isin(wanted["value"], stored))
-    size = int(where.places.max(initial=-1)) + 1
-    content, there = np.zeros(size, np.uint64), np.zeros(size, np.bool_)
-    for one in stores:
-        inside = one.places < size
-        if one.tensor == where.tensor:
-            content[one.places[inside]], there[one.places[inside]] = one.values[inside], True
-    return np.asarray(~there[where.places] | (content[where.places] != wanted["value"]))
+    return np.asarray(made["value"] != wanted["value"])
 
 
 # --- terms ----------------------------------------------------------------------------------------
@@ -313,7 +352,7 @@ class _Trials:
         run = SymbolicRun(self._program, content, looks_up=True)
         run.run()
         wanted = run_graph(self._graph, operands, [self._case.name])[self._case.name]
-        return run.dram[self._where.tensor][self._where.places], wanted
+        return self._where.results(run.dram[self._where.tensor]), wanted
 
     def pair(self, operands: Mapping[str, Symbols]) -> tuple[Symbols, Symbols]:
         """The element, of the program and of the operator."""
@@ -387,16 +426,18 @@ def _begin(array: Symbols, rest: Symbols, count: int) -> Symbols:
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _described(case: _Case, stores: Sequence[_Stored], where: _Located | None, wrong: _Bools) -> str:
+def _described(
+    case: _Case, stores: Sequence[_Stored], where: _Located | None, made: Symbols | None, wrong: _Bools
+) -> str:
     elements = [tuple(map(int, one)) for one in np.argwhere(wrong)]
     label = case.expression.plain.producers[case.name].label
     text = f"{label}: {len(elements):,} of {wrong.size:,} results differ, the first is {_shown(case, elements[0])}"
     if where is None and not stores:
         return f"{text}; no instruction stores it"
-    if where is None:
+    if where is None or made is None:
         return f"{text}; instructions {stores[0].instruction} to {stores[-1].instruction} store them"
     misplaced = _misplaced(case, stores, where, elements[0])
-    return "; ".join([text, *([misplaced] if misplaced else _computed(case, stores, where, elements, wrong))])
+    return "; ".join([text, *([misplaced] if misplaced else _computed(case, stores, where, made, elements, wrong))])
 
 
 def _shown(case: _Case, element: tuple[int, ...]) -> str:
@@ -422,7 +463,12 @@ def _misplaced(case: _Case, stores: Sequence[_Stored], where: _Located, element:
 
 
 def _computed(
-    case: _Case, stores: Sequence[_Stored], where: _Located, elements: Sequence[tuple[int, ...]], wrong: _Bools
+    case: _Case,
+    stores: Sequence[_Stored],
+    where: _Located,
+    made: Symbols,
+    elements: Sequence[tuple[int, ...]],
+    wrong: _Bools,
 ) -> Iterator[str]:
     """Why an element differs, the first one, or one amidst the others if that has terms; the
     instructions that compute and store it.
@@ -431,11 +477,13 @@ def _computed(
     centre = (np.array(wrong.shape) - 1) / 2
     amidst = min(elements, key=lambda one: float((np.abs(one - centre) / wrong.shape).sum()))
     for one in dict.fromkeys((elements[0], amidst)):
-        if not (stored := _at_place(stores, where, one)):
+        if not _at_place(stores, where, one):
             continue
-        value = int(stored[-1].values[np.flatnonzero(stored[-1].places == where.places[one])[-1]])
+        if example := _of_a_table(case, made[one], one):
+            chosen, cause = one, example
+            break
         try:
-            reason, is_of_terms = _cause(case, where, one, wrong, value)
+            reason, is_of_terms = _cause(case, where, one, wrong, int(made[one]["value"]))
         except CertificateError:  # such as too much work
             continue
         if is_of_terms or not cause:
@@ -449,6 +497,22 @@ def _computed(
     computes = f"instruction {computing} computes it, {_line(case, computing)}"
     yield computes if computing in case.instructions else "no instruction computes it"
     yield f"instruction {last.instruction} stores it, {_line(case, last.instruction)}"
+
+
+def _of_a_table(case: _Case, made: Symbols, element: tuple[int, ...]) -> str:
+    """What an element is that is a function of one small integer, for a value of which it differs;
+    nothing for others.
+    """
+    functions = small_functions()
+    shown = None if functions is None else functions.counterexample(made, case.wanted[case.name][element])
+    if shown is None:
+        return ""
+    value = f"is {shown.value}, and must be {shown.second}"
+    for name, array in case.wanted.items():
+        places = np.argwhere(array["value"] == shown.of["value"])
+        if len(places):
+            return f"is {shown.first} where {name}[{', '.join(map(str, places[0]))}] {value}"
+    return f"is {shown.first} where the integer that it depends on {value}"
 
 
 def _line(case: _Case, index: int) -> str:

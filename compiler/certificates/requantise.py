@@ -13,6 +13,7 @@ from vdla.compiler.certificates import requantise_kernels
 from vdla.compiler.certificates.elementwise import Elementwise, Leaf, loads, numbers
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.field import started
+from vdla.compiler.certificates.functions_in_use import small_functions
 from vdla.compiler.certificates.symbols import SYMBOL, Symbols, gathered, key, type_bounds
 from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
 from vdla.compiler.ir import INTEGER_BITS
@@ -32,7 +33,8 @@ def requantised_by_numbers(
     kind = np.array([*type_bounds(dtype), INTEGER_BITS[dtype]])
     wraps = np.array([started(key("wrap", one)) for one in ("int32", "int64")], np.uint64)
     lanes = np.require(lanes, np.int64, ["C", "W"])
-    if requantise_kernels.requantise(flat, lanes, inner, np.array(bounds), kind, wraps, made):
+    compiled = small_functions() is None
+    if compiled and requantise_kernels.requantise(flat, lanes, inner, np.array(bounds), kind, wraps, made):
         return made.reshape(sums.shape)
     places = np.arange(len(flat)) // inner % len(lanes)
     return requantised(flat, Leaf(numbers(lanes), places), bounds, dtype).reshape(sums.shape)

@@ -31,15 +31,15 @@ end in it; and its iterations.
 LIMITS = (
     "axi_bits", "inp_depth", "wgt_depth", "scl_depth", "acc_depth", "out_depth",
     "inp_size", "wgt_size", "scl_size", "acc_size", "inp_bits", "wgt_bits", "scl_bits", "acc_bits", "out_bits",
-    "batch", "outputs", "stores",
+    "batch", "outputs", "stores", "elements",
 )  # fmt: skip
 """What the loop needs to know of the machine: the depths of buffers, the elements of their entries
-and their bits; `stores` is whether it runs STOREs.
+and their bits; `stores` is whether it runs STOREs, `elements` whether VECTOR and requantisation.
 """
 (
     _AXI_BITS, _INP_DEPTH, _WGT_DEPTH, _SCL_DEPTH, _ACC_DEPTH, _OUT_DEPTH,
     _INP_SIZE, _WGT_SIZE, _SCL_SIZE, _ACC_SIZE, _INP_BITS, _WGT_BITS, _SCL_BITS, _ACC_BITS, _OUT_BITS,
-    _BATCH, _OUTPUTS, _STORES,
+    _BATCH, _OUTPUTS, _STORES, _ELEMENTS,
 ) = range(len(LIMITS))  # fmt: skip
 RANGES = ("inp", "wgt", "out", "int32")
 _OUT_RANGE, _INT32 = RANGES.index("out"), RANGES.index("int32")
@@ -408,7 +408,7 @@ def _emit(
 ) -> bool:  # fmt: skip
     """Requantise sums that end; False, and all are left, if one of them is not covered."""
     scl, out, is_raw, waiting = results
-    if row[_EMIT] != _REQUANT:
+    if row[_EMIT] != _REQUANT or not limits[_ELEMENTS]:
         return False
     clip[0], clip[1], clip[2] = row[_ZERO], row[_CLIP_LOW], row[_CLIP_HIGH]
     for s in range(count):
@@ -436,7 +436,7 @@ def _compute(
     steps, ended, ending, _, _, queue, _, _, clip = scratch
     resumed, count = state[STEP] >= 0, _iterations(row)
     if not resumed:
-        if row[_BEGIN] < 0 or row[_END] > len(uops):
+        if row[_BEGIN] < 0 or row[_END] > len(uops) or (row[_OPCODE] == _VECTOR and not limits[_ELEMENTS]):
             return CALLER
         state[COUNT], state[ITERATIONS] = _ends(row, uops), count
         if count > len(steps) or state[COUNT] > len(ended):

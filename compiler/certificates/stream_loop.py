@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from vdla.compiler.certificates import stream_kernels
 from vdla.compiler.certificates.field import started
+from vdla.compiler.certificates.functions_in_use import small_functions
 from vdla.compiler.certificates.symbolic_dram import SymbolicDram
 from vdla.compiler.certificates.symbols import SYMBOL, Symbols, key, type_bounds
 from vdla.compiler.ir import INTEGER_BITS
@@ -103,5 +104,6 @@ def _limits(config: Config, *, stores: bool) -> _Ints:
         "acc_bits": 32,
         "outputs": config.block_out,
         "stores": int(stores),
+        "elements": int(small_functions() is None),
     }
     return np.array([known[name] if name in known else getattr(config, name) for name in stream_kernels.LIMITS])
