@@ -118,8 +118,9 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.tune.searches": "support compiler.tune",
     "compiler.graph.passes": (
-        "support compiler.ir compiler.target compiler.operators.definitions compiler.graph compiler.graph.rules "
-        "compiler.graph.layouts compiler.graph.integer compiler.graph.machine compiler.graph.operators"
+        "support hardware compiler.ir compiler.target compiler.operators.definitions compiler.layer_programs "
+        "compiler.graph compiler.graph.rules compiler.graph.layouts compiler.graph.integer compiler.graph.machine "
+        "compiler.graph.operators"
     ),
     "compiler.graph.quantise": (
         "support compiler.graph compiler.graph.integer compiler.graph.operators compiler.graph.passes"
@@ -285,7 +286,10 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.program hardware.asm simulator.support simulator.function "
         "simulator.stats simulator.verify simulator.timing simulator runtime.executor"
     ),
-    "runtime.generate": "support hardware compiler.target compiler.graph.quantise runtime.executor runtime.network",
+    "runtime.generate": (
+        "support hardware.isa hardware hardware.program compiler.target compiler.graph.integer "
+        "compiler.graph.quantise runtime.devices runtime.executor runtime.network"
+    ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asic "
         "hardware.asm compiler.ir compiler.target compiler.te compiler.extensions compiler.codegen.llvm "

@@ -19,6 +19,7 @@ from vdla.compiler.certificates.symbols import SYMBOL, CertificateError, Symbols
 from vdla.compiler.certificates.work_limit import require_sizes, spend
 from vdla.compiler.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.groups import body_of
+from vdla.compiler.graph.machine.attention_call import CACHED_ATTENTION
 from vdla.compiler.graph.operators.graph_function import graph_function
 from vdla.compiler.target import Target
 from vdla.support.errors import Error
@@ -35,8 +36,12 @@ def run_graph(graph: Graph, inputs: Mapping[str, Symbols], kept: Iterable[str] |
 
     Raises:
         NotProvableError: a node that is evaluated neither by an expression of integers nor by its
-            record.
+            record; attention over a cache on the machine.
     """
+    for node in graph.nodes:
+        if node.op == CACHED_ATTENTION:
+            rule = f"{node.label}: attention over a cache on the machine must be compared on devices"
+            raise NotProvableError(f"{rule}, since its result depends on the runs before")
     spend(0, sum(prod(_shape(graph, name)) for name in graph.types))
     values: dict[str, Symbols | Array] = {name: _content(array) for name, array in graph.constants.items()}
     values |= inputs

@@ -55,7 +55,8 @@ class CachedAttention:
     Scores of `places` places are products of queries and keys times `score`, in 8 bits; where there
     is no key, the product is -16256 times the lanes. A share is what `definitions.row_softmax`
     says, with the exponent `factor` of a step of scores, in 254 steps; results are products of
-    shares and values times `result`, in 8 bits. Programs of several places may share a cache.
+    shares and values times `result`, plus `zero_point`, from `low` to `high`. Programs of several
+    places may share a cache.
 
     Raises:
         LayerError: the machine has no extension softmax or transpose, or a size does not fit it.
@@ -69,6 +70,9 @@ class CachedAttention:
     score: float
     factor: int
     result: float
+    zero_point: int = 0
+    low: int = _LOW
+    high: int = _HIGH
 
     def __post_init__(self) -> None:
         config, lanes = self.config, self.config.block_out
@@ -86,6 +90,10 @@ class CachedAttention:
             self._refuse("heads", f"be at most {_ROWS}", self.heads)
         if not is_int(self.factor) or not 0 < self.factor < 1 << FACTOR_BITS:
             self._refuse("factor", f"be from 1 to {(1 << FACTOR_BITS) - 1}", self.factor)
+        for name in ("zero_point", "low", "high"):
+            value = getattr(self, name)
+            if not is_int(value) or not _LOW <= value <= _HIGH:
+                self._refuse(name, f"be from {_LOW} to {_HIGH}", value)
         for name in ("score", "result"):
             value = getattr(self, name)
             if not isinstance(value, Real) or not 0 < float(value) < inf:
@@ -124,19 +132,31 @@ class CachedAttention:
         """The entries of weights that have the values of a group of places."""
         return self.kv_heads * self.blocks
 
+    @property
+    def part_strides(self) -> dict[str, tuple[int, int]]:
+        """The bytes from one group of places to the next, and from a place to the next in a group,
+        by which each part of the cache moves.
+        """
+        square, line = self.config.wgt_entry_bytes, self.config.out_entry_bytes
+        values = self.squares * square
+        return {
+            "key_row": ((self.squares + self.kv_heads) * square, line),
+            "value_row": (values, line),
+            "value_rows": (values, 0),
+            "value_squares": (values, 0),
+        }
+
     def offsets(self, place: int) -> dict[str, int]:
         """The `offsets` of a run for the token of a place; LayerError beyond the places."""
         if not is_int(place) or not 0 <= place < self.places:
             self._refuse("place", f"be from 0 to {self.places - 1}", place)
         group, row = divmod(place, self.config.block_out)
-        square, line = self.config.wgt_entry_bytes, self.config.out_entry_bytes
-        values = group * self.squares * square
-        return {
-            "key_row": group * (self.squares + self.kv_heads) * square + row * line,
-            "value_row": values + row * line,
-            "value_rows": values,
-            "value_squares": values,
-        }
+        return {part: group * far + row * near for part, (far, near) in self.part_strides.items()}
+
+    @property
+    def masked_score(self) -> float:
+        """What the scores of places without a key are before they are rounded to 8 bits."""
+        return _LOW * _HIGH * self.config.block_out * float(self.score)
 
     def program(self) -> LayerProgram:
         """The program, with the inputs `query`, `key` and `value`, each [heads, size], and the
@@ -311,13 +331,15 @@ class _Attention:
             "x_after": 1,
         }
         builder.add([Load(Buffer.INP, **padded, pad_value=_HIGH)], "shares", waits=["compute"])
-        begin, products = 2 + of.blocks, list[Instruction]()
+        begin = 2 + of.blocks
+        products: list[Instruction] = []
         for head in range(of.kv_heads):
             first = head * self.shared
             loops: _Fields = {"loop0": self.shared, "src0": row, "acc0": of.blocks}
             loops |= {"loop1": of.blocks, "wgt1": 1, "acc1": 1}
             at: _Fields = {"src": first * row, "wgt": head % 2 * half, "acc": first * of.blocks}
             emit = self._emit(3, first * of.blocks)
+            emit |= {"zero_point": of.zero_point, "clip_lo": of.low, "clip_hi": of.high}
             products.append(Gemm(**loops, **at, **emit, init=1, uop_begin=begin, uop_end=begin + 2 * of.groups))
         self._products("values", of.blocks, products)
         builder.add([Store(x_size=of.heads * of.blocks)], "result", waits=["compute"])

@@ -39,6 +39,8 @@ class Residents:
         for program in programs:
             for tensor in _residents(program):
                 self._add(program, tensor)
+        self.restarts = 0
+        """How often the tensors were what they were in the beginning."""
         self._addresses: dict[str, int] = {}
         self._stack = ExitStack()
         try:
@@ -93,6 +95,7 @@ class Residents:
 
     def restart(self) -> None:
         """Let all tensors be what they were in the beginning."""
+        self.restarts += 1
         for name, tensor in self.tensors.items():
             self.device.write(self._addresses[name], _begin(tensor))
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vdla.hardware.program import Program
+from vdla.hardware.program import Program, ProgramTensor
 from vdla.runtime.devices import Device
 from vdla.runtime.devices.residents import Residents
 from vdla.runtime.executor.artifact import Artifact
@@ -80,6 +80,19 @@ class NetworkResult:
         return sum(run.statistics.total_cycles for run in self.steps if run.statistics is not None)
 
 
+_Content = tuple[str, str, int, int]
+"""A constant as elements of a type in so many bytes, and which of a program's tensors with it."""
+
+
+def _contents(step: ProgramStep, tensors: Sequence[ProgramTensor]) -> dict[str, _Content]:
+    """What the constants of a program are, by their tensors, which may not share memory."""
+    made: dict[str, _Content] = {}
+    for tensor in tensors:
+        kind = step.tensors[tensor.name], tensor.dtype, tensor.nbytes
+        made[tensor.name] = *kind, sum(other[:3] == kind for other in made.values())
+    return made
+
+
 class Executor:
     """An artifact ready to run on this machine.
 
@@ -103,6 +116,7 @@ class Executor:
         self.artifact, self.plan, self.device = artifact, artifact.plan, device
         self._lock, self._stack = Lock(), ExitStack()
         self._programs: dict[str, ResidentProgram] = {}
+        self._written: dict[_Content, int] = {}  # constants on the device, which programs share
         self._residents = self._resident_tensors()
         self._activations = self._device_memory()
         self._grid = grid
@@ -142,9 +156,12 @@ class Executor:
             raise ExecutorError(f"model {self.plan.name}: device must be given for the step {step.name}, got none")
         program = self.artifact.programs[step.program]
         fixed = {tensor: values[value] for tensor, value in step.tensors.items() if value in self.artifact.constants}
-        resident = ResidentProgram(program, self.device, fixed, self._activations, self._residents)
+        contents = _contents(step, [program.tensor(name) for name in fixed])
+        written = {name: self._written[content] for name, content in contents.items() if content in self._written}
+        resident = ResidentProgram(program, self.device, fixed, self._activations, self._residents, written)
         self._stack.callback(resident.close)
         self._programs[step.name] = resident
+        self._written |= {content: resident.address(name) for name, content in contents.items()}
         inputs = {tensor: values[value] for tensor, value in step.tensors.items() if value in step.inputs}
         outputs = {tensor: values[value] for tensor, value in step.tensors.items() if value in step.outputs}
 

@@ -58,7 +58,8 @@ class ResidentProgram:
     """A program with memory on a device; `constants` are arrays by the names of its tensors.
 
     `activations` is the address of `activation_bytes` bytes, which hold inputs, outputs and scratch
-    during a run; `residents` has the resident tensors. Arrays have the elements of their tensor, in
+    during a run; `residents` has the resident tensors, `written` the addresses of constants that
+    another program has on the device. Arrays have the elements of their tensor, in
     its order; their shape may differ.
     """
 
@@ -69,13 +70,15 @@ class ResidentProgram:
         constants: Mapping[str, Array],
         activations: int,
         residents: Residents | None = None,
+        written: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
         self.program, self.device, self._constants = program, device, dict(constants)
         self._stack = ExitStack()
         places = {name: offset for name, offset in _places(program)[0].items() if name not in constants}
         self._addresses = {name: activations + offset for name, offset in places.items()}
         held = {} if residents is None else residents.addresses(program, device)
-        sizes = {name: nbytes for name, nbytes in allocated_sizes(program).items() if name not in {**places, **held}}
+        known = {**places, **held, **written}
+        sizes = {name: nbytes for name, nbytes in allocated_sizes(program).items() if name not in known}
         try:
             for name, nbytes in sizes.items():
                 self._addresses[name] = device.allocate(max(1, nbytes))
@@ -84,8 +87,9 @@ class ResidentProgram:
                 if tensor.data is not None and tensor.name not in held:
                     device.write(self._addresses[tensor.name], np.frombuffer(tensor.data, np.uint8))
             for name, array in constants.items():
-                self._write(name, array)
-            self._addresses |= held
+                if name not in written:
+                    self._write(name, array)
+            self._addresses |= {**held, **written}
             self._move_parts({})
             device.write(self._addresses[STREAM], program.link(self._addresses).reshape(-1))
         except BaseException:
@@ -122,6 +126,10 @@ class ResidentProgram:
     def _write(self, name: str, array: Array) -> None:
         tensor = self.program.tensor(name)
         self.device.write(self._addresses[name], to_bytes(tensor, array.reshape(tensor.shape)))
+
+    def address(self, name: str) -> int:
+        """Where a tensor is on the device."""
+        return self._addresses[name]
 
     def damage(self) -> ResidentDamage | None:
         """The first change of what stays on the device: constants, then the stream."""

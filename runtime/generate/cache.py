@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vdla.runtime.devices.residents import Residents
 from vdla.runtime.generate.errors import GenerateError
 
 Array = npt.NDArray[Any]
@@ -66,7 +67,33 @@ class Int8Cache:
         return sum(array.nbytes for arrays in parts for array in arrays.values())
 
 
-Cache = FloatCache | Int8Cache
+class DeviceCache:
+    """A cache that a machine keeps and fills itself, [heads, places, size] in resident tensors."""
+
+    def __init__(self, residents: Residents) -> None:
+        self._residents = residents
+        residents.restart()
+        self._restarts = residents.restarts
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the machine has the keys and values of this sequence still."""
+        return self._residents.restarts == self._restarts
+
+    def append(self, first: int, new: Mapping[str, Array]) -> None:
+        """The machine did."""
+
+    def read(self, count: int) -> dict[str, Array]:
+        """Nothing for the host."""
+        return {}
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all places."""
+        return sum(tensor.nbytes for tensor in self._residents.tensors.values())
+
+
+Cache = FloatCache | Int8Cache | DeviceCache
 
 
 def cache_of(kind: str, shapes: Mapping[str, tuple[int, ...]]) -> Cache:

@@ -6,16 +6,19 @@ Quantised matrix products are placed on the accelerator, whose memory is what de
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from vdla.compiler.graph.integer.attention import SCORE_SCALE
 from vdla.hardware.config import Config
+from vdla.hardware.isa import isa_of
 from vdla.runtime.executor.model import Model
 from vdla.runtime.generate.errors import GenerateError
 from vdla.runtime.generate.interface import DecoderInterface, Shape
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.targets import target_of
+from vdla.support.integers import is_int
 
 if TYPE_CHECKING:
     import onnx
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 CACHE, CHUNK = 256, 16
 """Places of the cache, and tokens of a prompt at a time, where nothing else is said."""
+_LEAST_LENGTH = 64
+"""The least places that there is a plan for; fewer would save few cycles."""
 _INT4 = 22  # of TensorProto
 _GROUPED = "GroupQueryAttention"
 _IN_PLACE = (_GROUPED, "TensorScatter")
@@ -41,37 +46,74 @@ def compile_decoder(
     target: Config | Target | str = "host",
     *,
     cache: int = CACHE,
-    chunk: int = CHUNK,
+    chunk: int | None = None,
+    lengths: Sequence[int] | None = None,
     **options: Any,  # noqa: ANN401  of compile_network
 ) -> Model:
-    """A decoder with a cache of `cache` places, for one token and for `chunk` tokens of a prompt.
+    """A decoder with a cache of `cache` places, for one token and for `chunk` tokens of a prompt,
+    by default 16.
+
+    Attention of integers, as `quantise_decoder(..., attention="int8")` makes it, has its cache on a
+    machine with the extensions softmax and transpose, unless there are plans for larger chunks: one
+    program is a whole step there, and a prompt is run by the token. Each of `lengths` is a number
+    of places that there is a plan for, by default powers of two from 64 on where the cache is on a
+    machine: a step uses the least that has its place.
 
     Raises:
-        GenerateError: the model is no decoder, or the chunk does not fit the cache.
+        GenerateError: the model is no decoder, or a chunk or length does not fit the cache.
         Error: whatever `vdla.compile` raises.
     """
+    model = loaded_model(source)
+    interface = interface_of(model)
+    positions = positions_of(model)
+    machine = target_of(target, GenerateError) if isinstance(target, str) else target
+    on_device = chunk in (None, 1) and isinstance(machine, Config) and _keeps_caches(machine, model)
+    chunk = (1 if on_device else CHUNK) if chunk is None else chunk
     if not 1 <= chunk <= cache:
         raise GenerateError(
             f"generate: chunk must be an integer from 1 to the {cache} places of the cache, got {chunk}"
         )
-    model = loaded_model(source)
-    interface = interface_of(model)
-    positions = positions_of(model)
     if positions is not None and cache > positions:
         raise GenerateError(
             f"generate: cache must be at most the {positions} positions of {interface.name}, got {cache}"
         )
-    sets = [interface.shapes(input_shapes(model), cache, tokens) for tokens in sorted({1, chunk})]
+    known = _lengths(cache, chunk, lengths, on_device=on_device)
+    given_shapes = input_shapes(model)
+    sets = [interface.shapes(given_shapes, places, tokens) for places in known for tokens in sorted({1, chunk})]
     shapes = {name: sorted({item[name] for item in sets}) for name in sets[0]}
     if len(sets) > 1:
         shapes = {
             name: [item[name] for item in sets] if len(several) > 1 else several for name, several in shapes.items()
         }
-    machine = target_of(target, GenerateError) if isinstance(target, str) else target
     if isinstance(machine, Config):
         options = {"place": dict.fromkeys(_quantised_products(model), "vdla"), **options}
+    if on_device:
+        options = {"device_caches": True, **options}
     given = source if isinstance(source, str | Path) else model
     return compile_network(given, machine, shapes=shapes, **options)
+
+
+def _keeps_caches(machine: Config, model: onnx.ModelProto) -> bool:
+    """Whether a machine may keep the cache of a decoder: it has the instructions, and attention is
+    one of integers.
+    """
+    attention = [node for node in model.graph.node if node.op_type == "Attention"]
+    scaled = [any(entry.key == SCORE_SCALE for entry in node.metadata_props) for node in attention]
+    has_steps = all(isa_of(machine).format_named(name) is not None for name in ("softmax", "transpose"))
+    return has_steps and bool(scaled) and all(scaled)
+
+
+def _lengths(cache: int, chunk: int, lengths: Sequence[int] | None, *, on_device: bool) -> list[int]:
+    """The numbers of places that there are plans for, in order, the last one all of the cache."""
+    if lengths is None:
+        powers = (_LEAST_LENGTH << index for index in range(cache.bit_length()))
+        lengths = [length for length in powers if length < cache] if on_device else []
+    for length in lengths:
+        if not is_int(length) or not chunk <= length <= cache:
+            raise GenerateError(
+                f"generate: lengths must be from {chunk} to the {cache} places of the cache, got {length}"
+            )
+    return sorted({*lengths, cache})
 
 
 def interface_of(model: onnx.ModelProto) -> DecoderInterface:

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vdla.hardware.program import Program
 from vdla.runtime.executor.executor import NetworkResult
 from vdla.runtime.executor.model import Model
 from vdla.runtime.executor.plan import Plan
 from vdla.runtime.executor.token_rates import TokenRates, token_rates
-from vdla.runtime.generate.cache import cache_of
+from vdla.runtime.generate.cache import Cache, DeviceCache, cache_of
 from vdla.runtime.generate.errors import GenerateError
 from vdla.runtime.generate.interface import IDS, LOGITS, MASK, DecoderInterface
 from vdla.runtime.generate.sampling import Sampler
@@ -36,9 +37,14 @@ class DecoderRun:
             raise GenerateError(f"generate: {model.name} must be compiled for a cache of a known size, got open shapes")
         first = plans[0]
         past = [name for name in first.inputs if name not in (IDS, MASK) and len(_shape(first, name)) == 4]
-        self.places = _shape(first, MASK)[1] if MASK in first.inputs else 0
-        in_place = bool(past) and _shape(first, past[0])[2] == self.places
-        self.interface = DecoderInterface.of(model.name, first.inputs, first.outputs, in_place=in_place)
+        self.lengths = sorted({_shape(plan, MASK)[1] for plan in plans if MASK in plan.inputs})
+        self.places = max(self.lengths, default=0)
+        in_place = bool(past) and MASK in first.inputs and _shape(first, past[0])[2] == _shape(first, MASK)[1]
+        self.on_device = not past and any(is_resident(program) for program in model.artifact.programs)
+        self.interface = DecoderInterface.of(
+            model.name, first.inputs, first.outputs, in_place=in_place, on_device=self.on_device
+        )
+        self._require_type()
         self.chunks = sorted({_shape(plan, IDS)[1] for plan in plans}, reverse=True)
         if self.chunks[-1] != 1:
             got = f"plans for {' and '.join(map(str, self.chunks))} tokens"
@@ -47,9 +53,17 @@ class DecoderRun:
         self._empty = {name: _shape(first, name) for name in self.interface.pairs}
         self.restart()
 
+    def _require_type(self) -> None:
+        if self.on_device and self.cache_type != "float32":
+            rule = f"generate: cache_type must be left out for {self.model.name}, whose cache is on the machine"
+            raise GenerateError(f"{rule}, got {self.cache_type!r}")
+
     def restart(self) -> None:
         """Forget the sequence."""
         self.count = 0
+        if self.on_device:
+            self.cache: Cache = DeviceCache(self.model.executor.residents)
+            return
         shapes = {name: (1, heads, self.places, size) for name, (_, heads, _, size) in self._empty.items()}
         self.cache = cache_of(self.cache_type, shapes)
 
@@ -58,7 +72,11 @@ class DecoderRun:
         if self.count + len(tokens) > self.places:
             rule = f"generate: a sequence must fit the {self.places} places of the cache of {self.model.name}"
             raise GenerateError(f"{rule}, got {self.count + len(tokens)} tokens")
-        feed = self.interface.feed(tokens, self.count, self.cache.read(self.count), self.places)
+        if isinstance(self.cache, DeviceCache) and not self.cache.is_kept:
+            rule = f"generate: a machine has the cache of one sequence of {self.model.name} at a time"
+            raise GenerateError(f"{rule}, got one that began before another")
+        places = next(length for length in self.lengths if length >= self.count + len(tokens))
+        feed = self.interface.feed(tokens, self.count, self.cache.read(self.count), places)
         result = self.model.run(feed)
         self.cache.append(self.count, self.interface.kept(result.outputs, self.count, len(tokens)))
         self.count += len(tokens)
@@ -71,6 +89,11 @@ class DecoderRun:
             size = next(size for size in self.chunks if size <= len(tokens) - at)
             yield tokens[at : at + size]
             at += size
+
+
+def is_resident(program: Program) -> bool:
+    """Whether a program has tensors that stay on the machine."""
+    return any(tensor.role == "resident" for tensor in program.tensors)
 
 
 def _tokens(model: Model, given: str | PathLike[str] | None) -> Tokens:

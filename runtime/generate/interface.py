@@ -38,8 +38,11 @@ class DecoderInterface:
     in_place: bool
 
     @staticmethod
-    def of(name: str, inputs: Iterable[str], outputs: Iterable[str], *, in_place: bool) -> DecoderInterface:
-        """The interface of a network with inputs and outputs of these names.
+    def of(
+        name: str, inputs: Iterable[str], outputs: Iterable[str], *, in_place: bool, on_device: bool = False
+    ) -> DecoderInterface:
+        """The interface of a network with inputs and outputs of these names; one whose cache is
+        `on_device` has none of the cache.
 
         Raises:
             GenerateError: it is no decoder.
@@ -49,7 +52,7 @@ class DecoderInterface:
         pairs = {item: f"present.{match[2]}.{match[3]}" for item, match in past.items()}
         others = [item for item in inputs if item not in past]
         known = {IDS, MASK} <= set(others) <= {IDS, MASK, POSITIONS}
-        if not (known and pairs and {LOGITS, *pairs.values()} <= outputs):
+        if not (known and bool(pairs) != on_device and {LOGITS, *pairs.values()} <= outputs):
             rule = (
                 f"be a decoder with the inputs {IDS}, {MASK}, past_key_values.0.key and so on, and the result {LOGITS}"
             )

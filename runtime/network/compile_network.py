@@ -32,6 +32,7 @@ from vdla.compiler.graph.accelerator import (
 )
 from vdla.compiler.graph.grid import HOST_MODEL
 from vdla.compiler.graph.groups import body_of
+from vdla.compiler.graph.machine.attention_call import CACHED_ATTENTION
 from vdla.compiler.graph.onnx import specialise
 from vdla.compiler.graph.onnx.import_model import input_shapes
 from vdla.compiler.graph.passes import (
@@ -40,6 +41,7 @@ from vdla.compiler.graph.passes import (
     choose_layouts,
     for_machine,
     for_other_devices,
+    resident_caches,
     round_as_machine,
     row_functions,
     run_passes,
@@ -95,6 +97,7 @@ def compile_network(
     observe: Observer | None = None,
     kernel_points: KernelPoints | None = None,
     certify: bool | None = None,
+    device_caches: bool = False,
     progress: Progress = lambda what, done, total: None,
 ) -> Model:
     """A model compiled for a machine and the CPU beside it, for a CPU alone, or with a GPU.
@@ -118,6 +121,10 @@ def compile_network(
     The programs of a machine are certified to compute their operators, and the model keeps the
     certificate, unless `certify` is False, or None with 0 in the environment variable
     VDLA_CERTIFICATE. Plans that are made for new shapes at a run have none.
+
+    With `device_caches`, keys and values of the past that are inputs and results of a decoder stay
+    on a machine that has attention of integers, for plans of one token: the model has neither then,
+    and its runs must be those of the tokens of a sequence in order.
 
     `place` names devices, "vdla", "cpu" or "gpu", by the name of a node or of its result, where
     that choice is not wanted. `kernel_points` has the best known schedules of kernels of the CPU by
@@ -151,7 +158,12 @@ def compile_network(
             sets = [] if calibration is None else sets_of_data(graph, calibration)
             recipe = _recipe(graph, machine, host, target, gpu, place or {})
         specialised = [*_specialised(graph, sets, observe), *([graph] if recipe is not None or not sets else [])]
-        placed = [_placed(item, config, host, place or {}, observe, on_grid, time) for item in specialised]
+        placed = [
+            _placed(item, config, host, place or {}, observe, on_grid, time, device_caches=device_caches)
+            for item in specialised
+        ]
+        if len({item.graph.inputs for item in placed}) > 1:  # the machine has no room for the longest
+            placed = [_placed(item, config, host, place or {}, observe, on_grid, time) for item in specialised]
         (graph, decisions), *variants = [(item.graph, item.decisions) for item in placed]
         artifact = build_artifact(
             graph,
@@ -286,6 +298,8 @@ def _placed(
     observe: Observer | None,
     on_grid: GridChoices | None = None,
     time: ProgramTimer | None = None,
+    *,
+    device_caches: bool = False,
 ) -> _Placed:
     """The graph in integers, on devices, in layouts and kernels of the CPU."""
     graph = run_passes(graph, INTEGER, observe)
@@ -296,7 +310,9 @@ def _placed(
     local_names = {node.outputs[0] for node in graph.nodes}
     if config is not None:
         graph = run_passes(graph, (GraphPass("machine_rounding", round_as_machine),), observe)
-        regions = _on_devices(graph, config, modelled_cpu(config, host.cpu), place, observe, on_grid, time)
+        device_caches = device_caches and not _is_off_machine(graph, place)
+        cpu = modelled_cpu(config, host.cpu)
+        regions = _on_devices(graph, config, cpu, place, observe, on_grid, time, device_caches=device_caches)
         graph, decisions, expressions = regions.graph, regions.decisions, regions.expressions
     if on_grid is not None:
         local_names -= {
@@ -342,6 +358,8 @@ def _on_devices(
     observe: Observer | None,
     on_grid: GridChoices | None,
     time: ProgramTimer | None,
+    *,
+    device_caches: bool,
 ) -> _Placed:
     """The graph in regions of the accelerator, and the decision on each node."""
     replaced: dict[str, Replacement] = {}
@@ -350,6 +368,7 @@ def _on_devices(
     better = None if time is None or config.plain == config else PlugInChoice(config, time, cpu)
 
     def prepare(graph: Graph) -> Graph:
+        graph = resident_caches(graph, config) if device_caches and better is not None else graph
         return for_machine(_with_plug_ins(graph, better), evaluate_node, replaced)
 
     def divide(graph: Graph) -> Graph:
@@ -362,7 +381,8 @@ def _on_devices(
     elsewhere = {} if on_grid is None else on_grid.decisions(graph)
     on_gpu = {name: why.gpu_seconds for name, why in elsewhere.items() if why.device == "gpu" and why.gpu_seconds}
     count = None if time is None else time.cycles
-    choice = choose(graph, config, candidates(graph, config, better), cpu, place, on_gpu, count)
+    no_choice = {node.outputs[0]: "vdla" for node in graph.nodes if node.op == CACHED_ATTENTION}
+    choice = choose(graph, config, candidates(graph, config, better), cpu, {**place, **no_choice}, on_gpu, count)
     passes = (
         GraphPass("partition", divide),
         *REGIONS,
@@ -371,6 +391,12 @@ def _on_devices(
     named = {node.name: choice.decisions[node.outputs[0]] for node in known}
     graph = run_passes(graph, passes, observe)
     return _Placed(graph, named | dict(choice.decisions), divided[0])
+
+
+def _is_off_machine(graph: Graph, place: Mapping[str, str]) -> bool:
+    """Whether attention of integers is placed on another device."""
+    names = (name for node in graph.nodes if node.op == "vdla.QAttention" for name in (node.name, node.outputs[0]))
+    return any(place.get(name, "vdla") != "vdla" for name in names)
 
 
 def _with_plug_ins(graph: Graph, better: PlugInChoice | None) -> Graph:

@@ -191,6 +191,7 @@ class PlanBuilder:
             inputs=self._inputs(node),
             outputs=node.outputs,
             placement=placement,
+            offsets={part: self._input(value) for part, value in region.offsets.items()},
         )
 
     def _bounded(self, node: Node, placement: Placement, stats: RunStats) -> Placement:

@@ -20,9 +20,11 @@ from vdla.compiler.graph import Array, TensorType
 from vdla.compiler.graph.accelerator import CpuModel, NotAcceleratedError, OperatorCall, seconds_of
 from vdla.compiler.graph.accelerator.choose import milliseconds
 from vdla.compiler.graph.accelerator.cost import PROGRAM_SECONDS, cpu_seconds, handover_seconds
+from vdla.compiler.graph.machine.attention_call import CACHED_ATTENTION, cached_attention
 from vdla.compiler.graph.machine.call import MachineNode, decline
 from vdla.compiler.graph.machine.layer_call import ROW_REDUCTIONS, LayerCall, NodeLayer, layer_of
 from vdla.compiler.graph.machine.packing import PackedLayout
+from vdla.compiler.graph.passes import why_not_cached
 from vdla.compiler.layer_programs import (
     WrittenProgram,
     channel_product,
@@ -68,6 +70,10 @@ class PlugInChoice:
         """The call by extensions if there is one and `template` takes longer, else what the node
         must do; nothing of a node that no machine can run.
         """
+        if at.node.op == CACHED_ATTENTION:
+            return cached_attention(at, lambda program: self.time(program).total_cycles)
+        if at.node.op == "vdla.QAttention":
+            return why_not_cached(at.graph, at.node, self.config) or "have its cache on the machine, as decoders have"
         if not _is_of_integers(at):  # a node in floats, or one that moves data
             return ""
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,14 @@ EXAMPLES = """\
 """
 _COLUMNS = ("figure", "value")
 _COMPILED = ".vdla"
-_FOR_COMPILING = ("weights", "calibration", "output")
+_TYPES = ("weights", "sums", "attention")
+_FOR_COMPILING = (*_TYPES, "calibration", "output")
+_PLUG_INS = {
+    "weights of int4": ("int4_group",),
+    "sums": ("norm", "rotary", "lut"),
+    "attention": ("softmax", "transpose"),
+}
+"""The instructions of machines by what needs them."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,10 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--top-k N": "draw among the N likeliest tokens",
             "--seed SEED = 0": "seed of the draws, and of weights (default 0)",
             "--cache N = 256": "places for tokens, prompt included (default 256)",
-            "--chunk N = 16": "tokens of the prompt at a time (default 16)",
+            "--chunk N": "tokens of the prompt at a time (default 16, or 1 with the cache on the machine)",
             "--cache-type TYPE = float32": "keys and values in float32 (default) or int8",
             "--target TARGET = host": "the CPU, host (default), or a machine, such as pynq_z1",
             "--weights TYPE": "quantise to weights of int8 (default on machines) or int4, in groups of 32",
+            "--sums TYPE": "sums between layers, norms and rotations: float (default) or int8",
+            "--attention TYPE": "attention: float (default), or int8 with its cache on the machine",
             "--calibration FILE": "text with which a float model is quantised",
         },
     )
@@ -171,29 +181,35 @@ def _model(arguments: argparse.Namespace, source: Any, tokens: Tokens) -> Model:
         raise CommandError(f"generate: --device must be left out for {arguments.target}, got {arguments.device}")
     with progress(f"compile {arguments.model}") as show:
         quantised = is_quantised(source)
-        if quantised and arguments.weights is not None:
-            rule = f"generate: --weights must be left out for {arguments.model}, whose weights are quantised"
-            raise CommandError(f"{rule}, got {arguments.weights}")
-        if not quantised and (on_machine or arguments.weights is not None):
+        types = dict(given(arguments, _TYPES))
+        for option, value in types.items() if quantised else ():
+            rule = f"generate: {option} must be left out for {arguments.model}, whose weights are quantised"
+            raise CommandError(f"{rule}, got {value}")
+        if not quantised and (on_machine or types):
             show("quantising", 0, 2)
             source = _quantised(arguments, source, tokens)
         show("compiling", 1, 2)
-        if isinstance(machine, Config) and has_groups(source):
-            machine = _with_four_bits(machine)
+        if isinstance(machine, Config):
+            needs = {"weights of int4": has_groups(source), "sums": arguments.sums == "int8"}
+            needs["attention"] = arguments.attention == "int8"
+            machine = _with_plug_ins(machine, [what for what, is_needed in needs.items() if is_needed])
         model = compile_decoder(source, machine, cache=arguments.cache, chunk=arguments.chunk)
     return _on_device(arguments, replace(model.artifact, tokens=tokens.content))
 
 
-def _with_four_bits(machine: Config) -> Config:
-    """The machine with the instructions of weights of four bits."""
+def _with_plug_ins(machine: Config, needs: Sequence[str]) -> Config:
+    """The machine with the instructions of what is needed."""
     from vdla.compiler.extensions import ExtensionError, extend
 
-    try:
-        return extend(machine, "int4_group")
-    except ExtensionError as error:
-        reason = str(error).rpartition("Error: ")[2]
-        rule = f"generate: target must be a machine for weights of int4, got {machine.name}"
-        raise CommandError(f"{rule} ({reason})") from None
+    name = machine.name
+    for what in needs:
+        try:
+            machine = extend(machine, *_PLUG_INS[what])
+        except ExtensionError as error:
+            reason = str(error).rpartition("Error: ")[2].rpartition(": ")[2]
+            kind = what if "int4" in what else f"{what} of int8"
+            raise CommandError(f"generate: target must be a machine for {kind}, got {name} ({reason})") from None
+    return machine
 
 
 def _source(arguments: argparse.Namespace) -> Any:  # noqa: ANN401  a path, or a model of ONNX
@@ -222,7 +238,9 @@ def _quantised(arguments: argparse.Namespace, source: Any, tokens: Tokens) -> An
         rule = f"generate: --calibration must name a text for a float model on {arguments.target}"
         raise CommandError(f"{rule}, got none")
     weights = arguments.weights or "int8"
-    return export_model(quantise_decoder(source, tokens.encode(text), weights=weights).graph)
+    sums, attention = arguments.sums or "float", arguments.attention or "float"
+    made = quantise_decoder(source, tokens.encode(text), weights=weights, sums=sums, attention=attention)
+    return export_model(made.graph)
 
 
 def _show(prompt: str, generation: Generation) -> None:

@@ -165,7 +165,8 @@ class Regions:
         call = self.calls.get(node.outputs[0])
         if call is None:
             return max((self.level.get(name, 0) for name in node.inputs if name), default=0)
-        return max((self._after(value, layout) for value, layout in call.inputs.values()), default=1)
+        offsets = [self.level.get(value, 0) + 1 for value in call.offsets.values()]
+        return max([1, *offsets, *(self._after(value, layout) for value, layout in call.inputs.values())])
 
     def _after(self, value: str, layout: InputLayout) -> int:
         """The first region that can read a value."""
@@ -261,7 +262,8 @@ class Regions:
         label = f"region {number}"
         body = fused_node(self.graph, nodes, label).attributes[BODY]
         attributes = {REGION: region, BODY: body}
-        node = Node(ACCELERATED, tuple(region.inputs), tuple(region.outputs), attributes, label)
+        inputs = dict.fromkeys((*region.inputs, *region.offsets.values()))
+        node = Node(ACCELERATED, tuple(inputs), tuple(region.outputs), attributes, label)
         return Replacement((*around.before, node, *around.after), around.constants, around.types)
 
     def _read_outside(self, value: str, number: int) -> bool:

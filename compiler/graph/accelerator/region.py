@@ -68,6 +68,13 @@ class AcceleratedRegion:
         }
 
     @property
+    def offsets(self) -> dict[str, str]:
+        """The values of the graph that say where the parts of tensors are that stay on the machine,
+        by the program's tensors.
+        """
+        return {call.kept[part]: value for _, call, _ in self.calls for part, value in call.offsets.items()}
+
+    @property
     def lines(self) -> tuple[int, ...]:
         """The number of the program's source lines that belong to each node."""
         lines = dict(zip(self._steps, self.chain.lines, strict=True))
@@ -85,7 +92,7 @@ class AcceleratedRegion:
     def _step(self, index: int, call: OperatorCall, result: str) -> ChainStep:
         assert call.operator is not None
         tensors = {parameter: self.tensor(value) for parameter, value in self.calls[index][2].items()}
-        return ChainStep(f"s{index}", call.operator, {**tensors, OUTPUT: self.tensor(result)})
+        return ChainStep(f"s{index}", call.operator, {**tensors, **call.kept, OUTPUT: self.tensor(result)})
 
     def tensor(self, value: str) -> str:
         """The program's tensor of an activation."""

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from inspect import Parameter, signature
 from math import prod
 from typing import Any, NoReturn, TypeVar
@@ -31,7 +31,9 @@ class OperatorCall:
     `inputs` has the value and the layout of each activation, `constants` the packed arrays of the
     other parameters; `output` is the layout of the result. Without an operator, the result is the
     concatenation of the inputs. `with_maker` is one call in place of this and of the one that
-    computes its operand for no other reader.
+    computes its operand for no other reader. `kept` names the tensors that stay on the machine, and
+    their parts, by those of the operator's program; `offsets` has the values of the graph that say
+    where the parts are.
     """
 
     operator: Operator | WrittenOperator | None
@@ -39,6 +41,8 @@ class OperatorCall:
     constants: Mapping[str, Array]
     output: PackedLayout | FactorLayout | RowResults
     with_maker: OperatorCall | None = None
+    kept: Mapping[str, str] = field(default_factory=dict)
+    offsets: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def macs(self) -> int:
@@ -179,10 +183,10 @@ def template_call(
     inputs = {DATA: (value, image), **(operands or {})}
     packed = operator.pack_constants(**(constants or {}), multiplier=at.multiplier)
     return OperatorCall(
-        operator,
-        {name: (value, _blocked(operator, name, layout)) for name, (value, layout) in inputs.items()},
-        {name: array for name, array in packed.items() if name not in inputs},
-        _blocked(operator, OUTPUT, output),
+        operator=operator,
+        inputs={name: (value, _blocked(operator, name, layout)) for name, (value, layout) in inputs.items()},
+        constants={name: array for name, array in packed.items() if name not in inputs},
+        output=_blocked(operator, OUTPUT, output),
     )
 
 

@@ -203,4 +203,4 @@ def concat(at: MachineNode) -> OperatorCall:
         if part.image[1] % part.block and name != names[-1]:
             decline(f"join whole blocks of {part.block} channels, got {part.image[1]} of {name}")
     inputs = {f"part{index}": (name, part) for index, (name, part) in enumerate(zip(names, parts, strict=True))}
-    return OperatorCall(None, inputs, {}, result)
+    return OperatorCall(operator=None, inputs=inputs, constants={}, output=result)

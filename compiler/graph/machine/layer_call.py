@@ -438,7 +438,7 @@ class LayerCall:
             cycles=cycles,
             extensions=self.extensions,
         )
-        return OperatorCall(operator, self.inputs, self.constants, self.result)
+        return OperatorCall(operator=operator, inputs=self.inputs, constants=self.constants, output=self.result)
 
 
 def lies_as(unpacking: te.Tensor, layout: PackedLayout | FactorLayout) -> bool:

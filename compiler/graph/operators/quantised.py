@@ -49,6 +49,14 @@ _REQUANTISED = {
     "fixed_point": np.zeros((3, 0), np.int64),
 }
 _OF_ROWS = {name: value for name, value in _REQUANTISED.items() if name != "fixed_point"}
+_OF_ATTENTION = {
+    "heads": int,
+    "kv_heads": int,
+    "factor": int,
+    "score_multiplier": np.ndarray,
+    "score_shift": np.ndarray,
+    **_OF_ROWS,
+}
 _OF_ONE = {"x_zero_point": int, **_REQUANTISED}
 _OF_TWO = {"a_zero_point": int, "b_zero_point": int, **_REQUANTISED}
 _WINDOWS = {"strides": tuple, "pads": tuple, "dilations": tuple, **_OF_ONE}
@@ -164,15 +172,13 @@ QUANTISED = (
     OperatorRecord(
         name="vdla.QAttention",
         fusion=FusionClass.OPAQUE,
-        attributes={
-            "heads": int,
-            "kv_heads": int,
-            "causal": int,
-            "factor": int,
-            "score_multiplier": np.ndarray,
-            "score_shift": np.ndarray,
-            **_OF_ROWS,
-        },
+        attributes={**_OF_ATTENTION, "causal": int},
+    ),
+    OperatorRecord(
+        name="vdla.QCachedAttention",
+        fusion=FusionClass.OPAQUE,
+        attributes={**_OF_ATTENTION, "places": int, "cache": str},
+        on_host=False,
     ),
     OperatorRecord(
         name="vdla.QFactor",

@@ -13,6 +13,7 @@ from vdla.compiler.graph.passes.machine_rounding import round_as_machine
 from vdla.compiler.graph.passes.mapped_scans import map_scans
 from vdla.compiler.graph.passes.movements import is_movement
 from vdla.compiler.graph.passes.pipeline import GraphPass, Observer, changes, run_passes
+from vdla.compiler.graph.passes.resident_caches import has_resident_caches, resident_caches, why_not_cached
 from vdla.compiler.graph.passes.row_functions import row_functions
 from vdla.compiler.graph.passes.second_factors import second_factors
 from vdla.compiler.graph.passes.simplify import simplify
@@ -37,10 +38,12 @@ __all__ = [
     "for_other_devices",
     "fuse",
     "fuse_qdq",
+    "has_resident_caches",
     "is_movement",
     "is_random",
     "map_scans",
     "merge_common_subexpressions",
+    "resident_caches",
     "round_as_machine",
     "row_functions",
     "run_passes",
@@ -48,5 +51,6 @@ __all__ = [
     "settle_empties",
     "simplify",
     "symmetric_factors",
+    "why_not_cached",
     "with_inner_constants",
 ]

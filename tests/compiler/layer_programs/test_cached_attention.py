@@ -31,6 +31,7 @@ SIZES = {
     "a decoder": ("pynq_z1_lm", {}),
     "heads of their own": ("pynq_z1", {"heads": 4, "kv_heads": 4, "size": 64, "places": 48}),
     "one head of keys": ("kv260", {"heads": 5, "kv_heads": 1, "size": 64}),
+    "bounds of results": ("pynq_z1", {"places": 32, "zero_point": 5, "low": -60, "high": 70}),
     "entries of four": ("tiny", {"heads": 3, "kv_heads": 3, "size": 4, "places": 12, "score": 2e-3}),
 }
 
@@ -58,7 +59,8 @@ class Model:
         lack = -128 * 127 * of.config.block_out
         sums = np.where(self.present[: of.places], np.einsum("hd,hpd->hp", query.astype(int), shared[0]), lack)
         shares = scaled(softmax(scaled(sums, of.score), of.factor), 254 / (1 << SHARE_BITS), -127, -127)
-        return scaled(np.einsum("hp,hpd->hd", shares.astype(int) + 127, shared[1]), of.result)
+        results = np.einsum("hp,hpd->hd", shares.astype(int) + 127, shared[1])
+        return np.minimum(scaled(results, of.result, of.zero_point, of.low), of.high)
 
 
 def token(of, rng):
@@ -234,6 +236,8 @@ def test_a_link_stores_to_a_resident_tensor_before_it_loads_it():
         ({"score": float("nan")}, "score must be a positive number, got nan"),
         ({"result": float("inf")}, "result must be a positive number, got inf"),
         ({"result": "a"}, "result must be a positive number, got a"),
+        ({"zero_point": 128}, "zero_point must be from -128 to 127, got 128"),
+        ({"low": -1.5}, "low must be from -128 to 127, got -1.5"),
         ({"heads": 5}, "heads must be a multiple of 2, got 5"),
         ({"heads": 66}, "heads must be at most 64, got 66"),
         ({"factor": 1 << 18}, "factor must be from 1 to 262143, got 262144"),
