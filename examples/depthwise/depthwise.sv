@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Depthwise convolution of 3x3: two rows of the image in a memory, two columns in a window, the
-// products by the array of multipliers.
+// Depthwise convolution of 3x5 taps: two rows of the image in a memory, four columns in a window,
+// the products by the array of multipliers.
 //
 // Contract: a step a cycle. A cycle after it, its column of the line buffer is there and is written
 // back. In a pass, the array multiplies `Pixels` pixels, each in columns of its own, of `Channels`
@@ -11,7 +11,7 @@
 module ext_dw
   import vdla_pkg::*;
 #(
-  localparam int unsigned Rows = AccDepth < 128 ? AccDepth : 128,
+  localparam int unsigned Rows = AccDepth < 512 ? AccDepth : 512,
   localparam int unsigned RowBits = $clog2(Rows)
 ) (
   input  logic clk_i,
@@ -23,11 +23,21 @@ module ext_dw
   input  logic [Batch-1:0][BlockOut-1:0][InpBits-1:0] dw_src_i,
   input  logic [RowBits-1:0] dw_line_row_i,
   input  logic dw_top_i,
+  input  logic [InpBits-1:0] dw_fill_i,
+  input  logic dw_alone_i,
   input  logic dw_taps_valid_i,
   input  logic [BlockOut-1:0][WgtBits-1:0] dw_taps_wgt_i,
   input  logic [3:0] dw_taps_taps_row_i,
+  input  logic dw_factors_valid_i,
+  // verilator lint_off UNUSEDSIGNAL
+  input  logic [Batch-1:0][BlockOut-1:0][InpBits-1:0] dw_factors_src_i,
+  // verilator lint_on UNUSEDSIGNAL
+  input  logic [InpBits-1:0] dw_factors_minus_i,
+  input  logic dw_factors_odd_i,
+  input  logic [3:0] dw_factors_taps_row_i,
   input  logic dw_clear_valid_i,
   input  logic [RowBits-1:0] dw_clear_line_row_i,
+  input  logic [3:0] dw_clear_taps_row_i,
   // verilator lint_off UNUSEDSIGNAL
   input  logic [Batch-1:0][BlockOut-1:0][31:0] array_sums_i,
   // verilator lint_on UNUSEDSIGNAL
@@ -41,7 +51,8 @@ module ext_dw
 
   // --- the line buffer: a row is read with the step and written a cycle later
 
-  logic step_q, clear_q, top_q, same_q;
+  logic step_q, clear_q, top_q, alone_q, same_q;
+  logic [InpBits-1:0] fill_q;
   logic [RowBits-1:0] row, row_q;
   pixel_t x_q;
   pixel_t [1:0] line[Rows];
@@ -54,6 +65,8 @@ module ext_dw
     step_q <= dw_valid_i;
     clear_q <= dw_clear_valid_i;
     top_q <= dw_top_i;
+    fill_q <= dw_fill_i;
+    alone_q <= dw_alone_i;
     x_q <= dw_src_i;
     row_q <= row;
     same_q <= (step_q || clear_q) && row == row_q;
@@ -65,39 +78,59 @@ module ext_dw
     read_q <= line[row];
   end
 
-  assign above = (same_q ? written_q : read_q) & {$bits(above) {!top_q}};
+  always_comb begin
+    above = same_q ? written_q : read_q;
+    if (top_q) above = {2 * Batch * BlockOut{fill_q}};
+    if (alone_q) above = {2{x_q}};
+  end
+
   assign column = {x_q, above};
   assign written = clear_q ? '0 : column[2:1];
 
   // --- the window: of each row, the columns before
 
-  pixel_t [2:0][1:0] window_q;
+  pixel_t [2:0][3:0] window_q;
 
   always_ff @(posedge clk_i) begin
     for (int unsigned r = 0; r < 3; r++) begin
       if (clear_q) window_q[r] <= '0;
-      else if (step_q) window_q[r] <= {column[r], window_q[r][1]};
+      else if (step_q && !alone_q) window_q[r] <= {column[r], window_q[r][3:1]};
     end
   end
 
-  // --- the nine pixels that end with the step, and their weights
+  // --- the pixels that end with the step, and their weights
 
-  logic [Batch-1:0][BlockOut-1:0][8:0][InpBits-1:0] nine;
-  logic [8:0][BlockOut-1:0][WgtBits-1:0] taps_q;
+  localparam int unsigned Taps = 15;
+
+  logic [Batch-1:0][BlockOut-1:0][Taps-1:0][InpBits-1:0] ended;
+  logic [Taps-1:0][BlockOut-1:0][WgtBits-1:0] taps_q;
 
   always_comb begin
     for (int unsigned b = 0; b < Batch; b++) begin
       for (int unsigned o = 0; o < BlockOut; o++) begin
         for (int unsigned r = 0; r < 3; r++) begin
-          nine[b][o][3*r+:3] = {column[r][b][o], window_q[r][1][b][o], window_q[r][0][b][o]};
+          for (int unsigned c = 0; c < 4; c++) ended[b][o][5*r+c] = window_q[r][c][b][o];
+          ended[b][o][5*r+4] = column[r][b][o];
         end
       end
     end
   end
 
+  // A part of a factor: half of it, or its lowest bit.
+  logic [BlockOut-1:0][WgtBits-1:0] parts;
+
+  for (genvar o = 0; o < int'(BlockOut); o++) begin : gen_part
+    logic signed [InpBits:0] factor;
+
+    assign factor = signed'(dw_factors_src_i[0][o]) - signed'(dw_factors_minus_i);
+    assign parts[o] = dw_factors_odd_i ? WgtBits'(factor[0]) : factor[InpBits:1];
+  end
+
   always_ff @(posedge clk_i) begin
-    for (int unsigned k = 0; k < 9; k++) begin
+    for (int unsigned k = 0; k < Taps; k++) begin
       if (dw_taps_valid_i && 32'(dw_taps_taps_row_i) == k) taps_q[k] <= dw_taps_wgt_i;
+      else if (dw_factors_valid_i && 32'(dw_factors_taps_row_i) == k) taps_q[k] <= parts;
+      else if (dw_clear_valid_i && 32'(dw_clear_taps_row_i) == k) taps_q[k] <= '0;
     end
   end
 
@@ -106,9 +139,9 @@ module ext_dw
   localparam int unsigned Pixels = ArrayColumns;
   localparam int unsigned Channels = ArrayShares;
   localparam int unsigned PlaceBits = Pixels > 1 ? $clog2(Pixels) : 1;
-  localparam int unsigned SumBits = InpBits + WgtBits + 3;
+  localparam int unsigned SumBits = InpBits + WgtBits + $clog2(Taps) - 1;
 
-  typedef logic [Channels-1:0][8:0][InpBits-1:0] group_t;
+  typedef logic [Channels-1:0][Taps-1:0][InpBits-1:0] group_t;
   typedef logic [Channels-1:0][SumBits-1:0] sums_t;
 
   typedef logic [PlaceBits-1:0] place_t;
@@ -145,7 +178,7 @@ module ext_dw
         .Cycles(n + 1)
       ) u_group (
         .clk_i,
-        .data_i(nine[b][n*Channels+:Channels]),
+        .data_i(ended[b][n*Channels+:Channels]),
         .data_o(groups[n])
       );
 
@@ -163,14 +196,14 @@ module ext_dw
 
     // --- a pass, of group place_q: the columns that share the weights of a channel have its pixels
 
-    logic [8:0][Pixels-1:0][Channels-1:0][WgtBits-1:0] taps;
+    logic [Taps-1:0][Pixels-1:0][Channels-1:0][WgtBits-1:0] taps;
     sums_t sums[Pixels], late[Pixels], back[Pixels];
 
     assign taps = taps_q;
 
     for (genvar c = 0; c < int'(Channels); c++) begin : gen_channel
       for (genvar k = 0; k < int'(BlockIn); k++) begin : gen_tap
-        if (k < 9) begin : gen_used
+        if (k < int'(Taps)) begin : gen_used
           assign array_inp_o[b][c][k] = taps[k][place_q][c];
         end else begin : gen_zero
           assign array_inp_o[b][c][k] = '0;

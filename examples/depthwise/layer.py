@@ -1,22 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of depthwise layers for the instructions of depthwise.py."""
 
+from itertools import product
+from math import prod
+
 import vdla
 from vdla import te
 from vdla.isa import Buffer, Emit, Load, MicroOp, Store, isa_of
 
 SHARES = (1, 2, 4)  # a strip fills a half of the buffers, or less: it is stored earlier
+LONGEST = 512  # columns of the line buffer
+COLUMNS = 5  # of the window, whose three rows have as many taps
 
 
 def program(layer, config):
     """Programs of a layer, of which the fastest is wanted; a LayerError says why there is none."""
+    if layer.name == "scaling":
+        return [Scaling(layer, config).program()]
     types = {"dtype": config.inp_dtype, "weight_dtype": config.wgt_dtype, "raw": False}
     layer.require("depthwise_convolution", batch=config.batch, dilations=1, **types)
     if config.block_in != config.block_out:
         raise vdla.LayerError(f"block_in must be block_out, {config.block_out}, got {config.block_in}")
     options = layer.options
     if (options["kernel"], options["pads"]) == (3, 1) and options["strides"] in (1, 2):
-        return [Strips(layer, config, share, by_host).program() for by_host in (True, False) for share in SHARES]
+        options = product((True, False), SHARES, (False, True))
+        strips = [Strips(layer, config, *option) for option in options]
+        return [item.program() for item in strips if item.by_rows is not None]
     return [Passes(layer, config).program()]
 
 
@@ -43,14 +52,23 @@ def scales_of(layer, config):
     return te.compute((-(-channels // lanes), lanes), entry, "scales")
 
 
+def taps_of(load, columns, wgt):
+    """Loads the taps of the last columns of the window; those of the others stay zero."""
+    rows = {"loop0": 3, "acc0": COLUMNS, "wgt0": columns}
+    return load(acc=COLUMNS - columns, wgt=wgt, loop1=columns, acc1=1, wgt1=1, **rows)
+
+
 class Strips:
     """A layer in strips: some rows of a block of channels, or all rows of several blocks.
+
+    With `by_rows`, the same rows of all blocks come one after another, as results of products do;
+    it is None where the line buffer has no columns for each block.
 
     Strips alternate between two halves of the buffers. The weights of `group` blocks fill whole
     entries. The column of padding behind each row comes from the host or from LOAD.
     """
 
-    def __init__(self, layer, config, share, by_host):
+    def __init__(self, layer, config, by_host, share, by_rows):
         self.layer, self.config, self.stride = layer, config, layer.options["strides"]
         self.fill = layer.options["fill"]
         _, channels, self.height, self.width = layer.inputs[0].shape
@@ -59,14 +77,21 @@ class Strips:
         self.stored = self.across if by_host else self.width  # columns in memory
         self.group, self.room = config.block_in, (config.inp_depth - self.across) // 2
         self.padding = 2 * self.room  # a row of padding lies behind both halves
-        room, room_out = self.room // share, min(config.out_depth, config.acc_depth) // 2 // share
+        self.edge = {"top": 1, "fill": self.fill}  # of a step below padding
+        self.room_out = min(config.out_depth, config.acc_depth) // 2
+        room, room_out = self.room // share, self.room_out // share
         images = min(room // (self.across * self.height), room_out // (self.rows_out * self.width_out))
         self.many = next((n for n in (8, 4, 2) if n <= min(images, self.group, self.blocks)), 1)  # blocks of a strip
         most = min(room // self.across, (room_out // self.width_out - 1) * self.stride)
         self.rows = self.height if images else max(2, most // self.stride * self.stride)
-        if self.across > min(128, self.room // 2):
+        if self.across > min(LONGEST, config.acc_depth, self.room // 2):
             raise vdla.LayerError(f"a row must fit the buffers and the line buffer, got {self.width} pixels")
-        self.strips = [(b, y) for b in range(0, self.blocks, self.many) for y in range(0, self.height, self.rows)]
+        ys, columns = range(0, self.height, self.rows), min(LONGEST, config.acc_depth)
+        fits = self.blocks <= 2 * self.group and self.blocks * self.across <= columns and len(ys) > 1
+        self.by_rows = by_rows if fits or not by_rows else None
+        self.strips = [(b, y) for b in range(0, self.blocks, self.many) for y in ys]
+        if by_rows:
+            self.strips.sort(key=lambda strip: strip[1])
         names = ("dw", "dw_taps", "dw_clear")
         self.step, self.load, self.clear = (isa_of(config).format_named(name).cls for name in names)
         self.builder = vdla.ProgramBuilder(config, "depthwise")
@@ -75,7 +100,8 @@ class Strips:
         """Each strip is loaded while the one before is computed."""
         builder, result = self.builder, self.tensors()
         builder.load_micro_ops([MicroOp(), *(self.pixel(r, c) for r in range(self.stride) for c in range(self.across))])
-        builder.add([self.clear(loop0=self.across, acc0=1)])
+        columns = self.across * (self.blocks if self.by_rows else 1)
+        builder.add([self.clear(loop0=columns, acc0=1), self.clear(loop0=3 * COLUMNS, src0=1)])
         fill = {"pad_value": self.fill, "y_size": 0, "y_after": 1}
         builder.add([Load(Buffer.INP, sram=self.padding, x_size=self.across, **fill)])
         for number, strip in enumerate(self.strips):
@@ -129,20 +155,21 @@ class Strips:
 
     def compute_strip(self, number, block, y):
         """The steps of a strip, and what stores its results."""
-        base, steps, done = number % 2 * self.room, [], 0
+        base, base_out, steps, done = number % 2 * self.room, number % 2 * self.room_out, [], 0
         before, later = ["store"] * (number >= 2), ["load"] * (number + 2 < len(self.strips))
         blocks = range(block, min(block + self.many, self.blocks))
         for place, index in enumerate(blocks):
-            if y == 0:
-                steps.append(self.load(loop0=9, acc0=1, wgt=index % (2 * self.group) * 9, wgt0=1))
-            if self.fill and not steps[1:] and number == 0:  # both rows of the line buffer, and the window
-                steps += [self.step(init=1, uop_begin=1, uop_end=1 + self.across, src=self.padding)] * 2
-            src, out = base + place * self.across * self.height, base + place * self.rows_out * self.width_out
+            if y == 0 or self.by_rows:
+                steps.append(taps_of(self.load, 3, index % (2 * self.group) * 9))
+            if self.fill and not steps[1:] and number == 0:  # the column of padding to the left, in the window
+                last = {"uop_begin": self.across, "uop_end": 1 + self.across, "src": self.padding}
+                steps.append(self.step(init=1, **last, **self.edge))
+            src, out = base + place * self.across * self.height, base_out + place * self.rows_out * self.width_out
             block_steps, done = self.rows_of(index, y, src, out)
             steps += block_steps
         self.builder.add(steps, waits=["load", *before], signals=[*later, "store"])
         dram = (block * self.rows_out + self.completed(y)) * self.width_out
-        store = Store(sram=base, dram=dram * self.beats(Buffer.OUT), x_size=len(blocks) * done * self.width_out)
+        store = Store(sram=base_out, dram=dram * self.beats(Buffer.OUT), x_size=len(blocks) * done * self.width_out)
         self.builder.add([store], "results", waits=["compute"], signals=["compute"] * bool(later))
 
     def completed(self, y):
@@ -154,17 +181,14 @@ class Strips:
         ends = [1 + row * self.across for row in range(self.stride + 1)]
         emit = {"emit": Emit.REQUANT, "scl": block % (2 * self.group), "clip_lo": -128, "clip_hi": 127}
         count, row, done, steps = min(self.rows, self.height - y), 0, 0, []
+        column = block * self.across if self.by_rows else 0
 
         def run(first, end, at, **fields):
-            kernel = {"init": 1, "uop_begin": ends[first], "uop_end": ends[end]}
+            kernel = {"init": 1, "uop_begin": ends[first], "uop_end": ends[end], "wgt": column}
             steps.append(self.step(**kernel, src=at - first * self.across, **fields))
 
         if y == 0:  # above it is padding
-            if self.fill:
-                run(0, 1, self.padding)
-                run(0, 1, src)
-            else:
-                run(0, 1, src, top=1)
+            run(0, 1, src, **self.edge)
             row = 1
             if self.stride == 2 and count > 1:
                 run(1, 2, src + self.across, out=out, **emit)
@@ -183,20 +207,26 @@ class Strips:
 
 
 class Taps:
-    """An axis of a kernel in groups of three taps, each of one phase of the stride.
+    """An axis of a kernel in groups of at most `most` taps, each of one phase of the stride.
 
     Tap `first + stride * k` of a group multiplies pixel `stride * (i + begin + k) + phase` for
     result i; taps before `skip` or from `end` on are no taps, or those of the group before.
     """
 
-    def __init__(self, kernel, stride, before):
-        self.stride, self.groups = stride, []
+    def __init__(self, kernel, stride, before, most=3):
+        self.stride, self.most, self.groups = stride, most, []
         for phase in range(stride):
             taps = [tap for tap in range(kernel) if (tap - before) % stride == phase]
             places = [(tap - before) // stride for tap in taps]
-            for at in range(0, len(taps), 3):
-                start = max(0, min(at, len(taps) - 3))
-                self.groups.append((phase, places[start], taps[start], at - start, min(3, len(taps) - start)))
+            for at in range(0, len(taps), most):
+                start = max(0, min(at, len(taps) - most))
+                self.groups.append((phase, places[start], taps[start], at - start, min(most, len(taps) - start)))
+
+    @staticmethod
+    def of_columns(kernel, stride, before):
+        """Taps of a row in the fewest steps: a pass takes all columns, or those of a phase."""
+        choices = [Taps(kernel, phases, before, most) for phases in dict.fromkeys((1, stride)) for most in (3, COLUMNS)]
+        return min(choices, key=lambda taps: (len(taps.groups) / taps.stride, len(taps.groups), taps.most))
 
     @property
     def begin(self):
@@ -206,7 +236,7 @@ class Taps:
     @property
     def end(self):
         """One past the last place that a group reads."""
-        return max(begin for _, begin, *_ in self.groups) + 3
+        return max(begin for _, begin, *_ in self.groups) + self.most
 
     def tap(self, group, k):
         """The tap at k of a group, and whether it is one, as expressions."""
@@ -223,35 +253,39 @@ class Taps:
 
 
 class Passes:
-    """A layer of any kernel: a pass over a strip for each 3x3 taps of it, which adds to its sums.
+    """A layer of any kernel: a pass over a strip for each 3x5 taps of it, which adds to its sums.
 
     A strip is some rows of results of a block of channels, and all pixels that they need. With
-    strides, a pass takes each second pixel of each second row. In the buffers of sums and results,
-    two rows that complete no result come first; behind each row is a place for sums of no result.
+    strides, a pass takes each second row, and each pixel of it or each second one. In the buffers
+    of sums and results, two rows that complete no result come first; behind each row is a place for
+    sums of no result.
     """
 
     def __init__(self, layer, config):
         self.layer, self.config, self.fill = layer, config, layer.options["fill"]
         (kernel, strides), pads = (pair(layer.options[name]) for name in ("kernel", "strides")), layer.options["pads"]
         top, left = pads[:2] if isinstance(pads, tuple) else (pads, pads)
-        self.down, self.along = Taps(kernel[0], strides[0], top), Taps(kernel[1], strides[1], left)
+        self.down, self.along = Taps(kernel[0], strides[0], top), Taps.of_columns(kernel[1], strides[1], left)
+        self.taps = 3 * self.along.most  # of a pass
         self.passes = [(r, c) for r in range(len(self.down.groups)) for c in range(len(self.along.groups))]
         _, channels, self.height, self.width = layer.inputs[0].shape
         _, _, self.rows_out, self.width_out = layer.output.shape
         self.blocks = -(-channels // config.block_out)
-        self.before = max(0, -self.along.begin - 2)  # columns of padding; two more are those behind the row above
+        window = self.along.most - 1  # columns of padding behind a row are those before the next one
+        self.before = max(0, -self.along.begin - window)
         shared = max(0, -self.along.begin - self.before)
-        behind = max(-(-self.width // strides[1]) + shared, self.width_out + self.along.end - 1)
-        self.columns = self.before + behind
-        self.across = strides[1] * self.columns
+        self.apart = strides[1] // self.along.stride  # columns from a result to the next one
+        last = (self.width_out - 1) * self.apart + self.along.end
+        self.columns = self.before + max(-(-self.width // self.along.stride) + shared, last)
+        self.across = self.along.stride * self.columns
         self.halo = self.down.end - self.down.begin - 1
         self.room = (config.inp_depth - self.across) // 2
         self.pitch = self.width_out + 1
         results = min(config.out_depth // 2, config.acc_depth) // self.pitch - 2
         self.rows = min(self.rows_out, self.room // (self.across * strides[0]) - self.halo, results)
-        self.vectors = -(-9 * len(self.passes) // config.block_in) * config.block_in
+        self.vectors = -(-self.taps * len(self.passes) // config.block_in) * config.block_in
         entries = self.vectors // config.block_in
-        if self.rows < 1 or self.columns > min(128, config.acc_depth) or 2 * entries > config.wgt_depth:
+        if self.rows < 1 or self.columns > min(LONGEST, config.acc_depth) or 2 * entries > config.wgt_depth:
             raise vdla.LayerError(f"a row must fit the buffers and the line buffer, got {self.width} pixels")
         self.rows = -(-self.rows_out // -(-self.rows_out // self.rows))  # strips of about one size
         self.strips = [(b, y) for b in range(self.blocks) for y in range(0, self.rows_out, self.rows)]
@@ -264,7 +298,7 @@ class Passes:
         builder, result = self.builder, self.tensors()
         kernels = [kernel for begins in (True, False) for kernel in self.kernels(begins)]
         builder.load_micro_ops([MicroOp(), *(step for kernel in kernels for step in kernel)])
-        builder.add([self.clear(loop0=self.columns, acc0=1)])
+        builder.add([self.clear(loop0=self.columns, acc0=1), self.clear(loop0=3 * COLUMNS, src0=1)])
         fill = {"pad_value": self.fill, "y_size": 0, "y_after": 1}
         builder.add([Load(Buffer.INP, sram=2 * self.room, x_size=self.across, **fill)])
         for number, strip in enumerate(self.strips):
@@ -275,13 +309,14 @@ class Passes:
         return builder.finished(result)
 
     def tensors(self):
-        """Pixels and results as other layers have them; nine taps for each pass over a block."""
-        weight, lanes, wide = self.layer.inputs[1], self.config.block_out, len(self.along.groups)
+        """Pixels and results as other layers have them; the taps of each pass over a block."""
+        weight, lanes, groups = self.layer.inputs[1], self.config.block_out, len(self.along.groups)
 
         def tap(b, v, o):
-            y, in_rows = self.down.tap(v // 9 // wide, v % 9 // 3)
-            x, in_columns = self.along.tap(v // 9 % wide, v % 3)
-            inside = (b * lanes + o < weight.shape[0]) & (v < 9 * len(self.passes)) & in_rows & in_columns
+            at, most = v // self.taps, self.along.most
+            y, in_rows = self.down.tap(at // groups, v % self.taps // most)
+            x, in_columns = self.along.tap(at % groups, v % most)
+            inside = (b * lanes + o < weight.shape[0]) & (at < len(self.passes)) & in_rows & in_columns
             return te.select(inside, weight[b * lanes + o, y, x], 0)
 
         self.builder.input(pixels_of(self.layer, self.config, self.height, self.width))
@@ -293,14 +328,14 @@ class Passes:
     def kernels(self, begins):
         """The steps of a row for each group of columns; sums begin in the first pass."""
         for _, begin, *_ in self.along.groups:
-            places = [column - self.before - begin - 2 for column in range(self.columns)]
-            yield [self.pixel(column, place, begins) for column, place in enumerate(places)]
+            first = self.before + begin + self.along.most - 1  # the column that completes the first result
+            yield [self.pixel(column, column - first, begins) for column in range(self.columns)]
 
     def pixel(self, column, place, begins):
-        """The step of a pixel, which completes the result at a place of the row, or none."""
-        src = column * self.along.stride
-        if 0 <= place < self.width_out:
-            return MicroOp(acc=place, src=src, wgt=column, first=int(begins), last=1)
+        """The step of a pixel, which completes the result of a place of the row, or none."""
+        src, (result, beside) = column * self.along.stride, divmod(place, self.apart)
+        if 0 <= result < self.width_out and not beside:
+            return MicroOp(acc=result, src=src, wgt=column, first=int(begins), last=1)
         return MicroOp(acc=self.width_out, src=src, wgt=column, first=1)
 
     def beats(self, buffer):
@@ -333,8 +368,8 @@ class Passes:
         before, later = ["store"] * (number >= 2), ["load"] * (number + 2 < len(self.strips))
         out = number % 2 * (self.config.out_depth // 2)
         for at, (row, column) in enumerate(self.passes):
-            taps = block % 2 * self.vectors + 9 * at
-            steps.append(self.load(loop0=9, acc0=1, wgt=taps, wgt0=1))
+            taps = block % 2 * self.vectors + self.taps * at
+            steps.append(taps_of(self.load, self.along.most, taps))
             if self.fill and number == at == 0:  # both rows of the line buffer, and the window
                 steps += [self.step(init=1, uop_begin=1, uop_end=1 + self.columns, src=2 * self.room)] * 2
             fields = self.emitting(block, out) if at + 1 == len(self.passes) else {}
@@ -362,3 +397,111 @@ class Passes:
 def pair(value):
     """An option of two axes."""
     return value if isinstance(value, tuple) else (value, value)
+
+
+HALVES = (  # taps of two halves of a pixel, and of two of each constant
+    {"acc": 4, "loop0": 2, "acc0": 5},
+    {"acc": 2, "loop0": 2, "acc0": 2, "loop1": 2, "acc1": 5},
+    {"acc": 1, "loop0": 3, "acc0": 3, "loop1": 2, "acc1": 2},
+)
+ODD = ({"acc": 14}, {"acc": 8, "loop0": 2, "acc0": 6}, {"acc": 2, "loop0": 3, "acc0": 6})
+
+
+class Scaling:
+    """The product of an image and a factor for each channel, as squeeze-and-excite has it.
+
+    The pixel is in three rows, whose taps are two halves of the factor and its lowest bit. In two
+    rows of the window are constants, of which as many have these taps that they add up to the
+    opposite of the zero point.
+
+    Strips are pixels of a block of channels, or all pixels of several blocks.
+    """
+
+    def __init__(self, layer, config):
+        layer.require("scaling", by_channel=True, batch=1, dtype=config.inp_dtype, raw=False)
+        if config.batch != 1 or config.block_in != config.block_out:
+            sizes = f"{config.batch}x{config.block_in}x{config.block_out}"
+            raise vdla.LayerError(f"a machine must have batch 1, and block_in must be block_out, got {sizes}")
+        zero, self.zero = pair(layer.options["zero_points"])
+        self.layer, self.config, most = layer, config, 2 ** (config.inp_bits - 1) - 1
+        shape = layer.inputs[0].shape
+        self.pixels, self.blocks = prod(shape[2:]), -(-shape[1] // config.block_out)
+        self.constants = 0 if not zero else 1 if -zero <= most else 2
+        self.fill = -zero // max(1, self.constants)
+        self.room = min(config.inp_depth, config.acc_depth, config.out_depth) // 4
+        self.factors = 2 * self.room  # behind both strips
+        if self.factors + self.blocks > config.inp_depth:
+            raise vdla.LayerError(f"factors must fit beside two strips of {self.room} entries, got {self.blocks}")
+        many = max(1, min(self.room // self.pixels, config.scl_depth // 4))
+        size = -(-self.pixels // -(-self.pixels // self.room))
+        self.strips = [
+            (block, min(many, self.blocks - block), first, min(size, self.pixels - first))
+            for block in range(0, self.blocks, many)
+            for first in range(0, self.pixels, size)
+        ]
+        self.many = many
+        names = ("dw", "dw_factors", "dw_clear")
+        self.step, self.load, self.clear = (isa_of(config).format_named(name).cls for name in names)
+        self.builder = vdla.ProgramBuilder(config, "scaling")
+
+    def program(self):
+        """Each strip is loaded while the one before is computed."""
+        builder, result = self.builder, self.tensors()
+        builder.load_micro_ops([MicroOp(first=1, last=1)])
+        builder.add([Load(Buffer.INP, sram=self.factors, x_size=self.blocks)], "factors", signals=["compute"])
+        window = {"uop_begin": 0, "uop_end": 1, "loop0": COLUMNS - 2, "src": self.factors}
+        constants = self.step(init=1, top=1, fill=self.fill, **window)
+        builder.add([self.clear(), self.clear(loop0=3 * COLUMNS, src0=1), constants], waits=["load"])
+        for number in range(len(self.strips) + 1):
+            if number < len(self.strips):
+                self.load_strip(number)
+            if number > 0:
+                self.compute_strip(number - 1)
+        return builder.finished(result)
+
+    def tensors(self):
+        """Pixels, factors and results in blocks of channels."""
+        (data, other, _), lanes = self.layer.inputs, self.config.block_out
+        shape, (zero, other_zero) = data.shape, pair(self.layer.options["zero_points"])
+
+        def packed(tensor, fill, name):
+            def element(b, y, x, n, o):
+                return te.select(b * lanes + o < shape[1], tensor[n, b * lanes + o, y, x], fill)
+
+            return te.compute((self.blocks, *tensor.shape[2:], 1, lanes), element, name)
+
+        self.builder.input(packed(data, zero, "pixels"))
+        self.builder.input(packed(other, other_zero, "factors"))
+        self.builder.input(scales_of(self.layer, self.config), "weight")
+        results = self.builder.output("results", (self.blocks, *shape[2:], 1, lanes))
+        return te.compute(self.layer.output.shape, lambda n, c, y, x: results[c // lanes, y, x, n, c % lanes], "plain")
+
+    def beats(self, buffer):
+        return self.config.entry_bytes[buffer] // self.config.axi_bytes
+
+    def load_strip(self, number):
+        block, many, first, count = self.strips[number]
+        place, waits = number % 2 * self.many, ["compute"] if number >= 2 else []
+        scales = Load(Buffer.SCL, sram=place, dram=block * self.beats(Buffer.SCL), x_size=many)
+        self.builder.add([scales], "scales", waits=waits)
+        rows = {"y_size": many, "y_stride": self.pixels * self.beats(Buffer.INP), "x_size": count}
+        dram = (block * self.pixels + first) * self.beats(Buffer.INP)
+        load = Load(Buffer.INP, sram=number % 2 * self.room, dram=dram, **rows)
+        self.builder.add([load], "pixels", signals=["compute"])
+
+    def compute_strip(self, number):
+        block, many, begin, count = self.strips[number]
+        base, steps = number % 2 * self.room, []
+        sent = {"emit": Emit.REQUANT, "clip_lo": -128, "clip_hi": 127, "alone": 1}
+        for index in range(many):
+            factor = {"src": self.factors + block + index, "minus": self.zero}
+            steps.append(self.load(**HALVES[self.constants], **factor))
+            steps.append(self.load(**ODD[self.constants], odd=1, **factor))
+            place = {name: base + index * count for name in ("acc", "src", "out")}
+            loops = {"uop_begin": 0, "uop_end": 1, "loop1": count, "acc1": 1, "src1": 1}
+            steps.append(self.step(init=1, scl=number % 2 * self.many + index, **place, **loops, **sent))
+        before, later = ["store"] * (number >= 2), ["load"] * (number + 2 < len(self.strips))
+        self.builder.add(steps, waits=["load", *before], signals=[*later, "store"])
+        rows = {"y_size": many, "y_stride": self.pixels * self.beats(Buffer.OUT), "x_size": count}
+        store = Store(sram=base, dram=(block * self.pixels + begin) * self.beats(Buffer.OUT), **rows)
+        self.builder.add([store], "results", waits=["compute"], signals=["compute"] * bool(later))

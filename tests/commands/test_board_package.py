@@ -91,6 +91,6 @@ def test_a_machine_with_extensions_is_refused(tmp_path: Path, capsys: Capture) -
     assert main([*words, "--preset", "pynq_z2", "-o", str(tmp_path / "dist")]) == 2
     assert capsys.readouterr().err == (
         "vdla: board package: machine must be without extensions, which the wheel for boards lacks, got "
-        "dw, dw_taps, dw_clear; drive the board from a computer, with vdla run --device pynq\n"
+        "dw, dw_taps, dw_factors, dw_clear; drive the board from a computer, with vdla run --device pynq\n"
     )
     assert not (tmp_path / "dist").exists()

@@ -75,6 +75,7 @@ def test_results_of_an_extension_are_looked_up_on_their_way_out(monkeypatch: pyt
             outputs.append([made.run({"image": image}).outputs["logits"] for image in data])
     np.testing.assert_array_equal(*outputs)
     assert {f"block{index}.depthwise" for index in range(8)} <= set(extensions_of(made))
+    assert {f"block{index}.excite" for index in range(3, 8)} <= set(extensions_of(made))
     assert len(made.artifact.programs) == 1
 
 
@@ -90,7 +91,7 @@ def changed(folder: Path, old: str, new: str) -> Path:
 
 @pytest.mark.slow
 def test_a_program_that_computes_something_else_is_refused(tmp_path: Path) -> None:
-    source = changed(tmp_path, "                run(0, 1, self.padding)\n", "")  # the row above an image
+    source = changed(tmp_path, "run(0, 1, src, **self.edge)", "run(0, 1, src)")  # the rows above an image
     rule = (
         r"program of dw for .*: result\[.*\] must be -?[0-9]+, by the definition of vdla.QConv, got .* elements differ"
     )
@@ -136,7 +137,7 @@ def test_the_reasons_of_several_extensions_have_their_names() -> None:
 
 @pytest.mark.slow
 def test_an_unsafe_program_is_refused(tmp_path: Path) -> None:
-    source = changed(tmp_path, "        builder.add([self.clear(loop0=self.across, acc0=1)])\n", "")
+    source = changed(tmp_path, "self.clear(loop0=columns, acc0=1), ", "")
     with pytest.raises(ExtensionError, match=r"must be a safe program, got .* must be written before it is"):
         compiled(extend(Config.preset("pynq_z1"), source))
 
@@ -149,7 +150,7 @@ def test_pixels_in_a_layout_of_the_host_are_gathered(
     """Where the way by the host counts, no layer takes it."""
     if free:
         monkeypatch.setattr(PlugInChoice, "_packing_seconds", lambda *_: 0.0)
-    by_host = changed(tmp_path, "for by_host in (True, False)", "for by_host in (True,)")
+    by_host = changed(tmp_path, "product((True, False), SHARES", "product((True,), SHARES")
     plain = Config.preset("pynq_z1")
     place = {f"block{index}.depthwise": "vdla" for index in range(4)} if free else {}
     before, after = compiled(plain), compiled(extend(plain, by_host), place=place)

@@ -70,7 +70,7 @@ def test_several_extensions_are_on_one_machine_whose_energy_is_estimated() -> No
     data = np.random.default_rng(0).standard_normal((2, 1, 3, 48, 48)).astype(np.float32)
     graph = quantise(model, calibration=[{"image": image} for image in data]).graph
     verdict = evaluate_network((DEPTHWISE, LUT), graph, PYNQ, energy="45nm")
-    assert verdict.extensions == ("dw", "dw_taps", "dw_clear", "lut_load", "lut")
+    assert verdict.extensions == ("dw", "dw_taps", "dw_factors", "dw_clear", "lut_load", "lut")
     assert {name for operator in verdict.used for name in operator.extensions} == {"dw"}
     assert verdict.energy is not None
     for config, energy in ((PYNQ, verdict.energy.before), (extend(PYNQ, DEPTHWISE, LUT), verdict.energy.after)):

@@ -23,6 +23,7 @@ from vdla.runtime.studies.layers import EvaluateError, layer_of
 from vdla.runtime.studies.verdict import evaluate
 
 TINY = Config.preset("tiny")
+DEPTHWISE = Path(__file__).parents[3] / "examples" / "depthwise" / "depthwise.py"
 Author = Callable[[Any, Config], Any]
 
 
@@ -227,3 +228,26 @@ def test_what_a_builder_refuses() -> None:
     results = builder.output("results", (4,))
     with pytest.raises(vdla.Error, match=r"^program mine: tensor must be one of results, got out$"):
         builder.finished(te.compute((4,), lambda i: results[i], "plain"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("zero", "zero_of_factors"), [(-128, -128), (-127, 127), (0, -5), (127, 0)])
+def test_factors_by_channel_lose_any_zero_point(zero: int, zero_of_factors: int) -> None:
+    """None, one or two constants of the window; channels that fill a part of a block."""
+    zeros = (zero, zero_of_factors)
+    made = vdla.definitions.scaling(batch=1, channels=40, size=(7, 5), by_channel=True, zero_points=zeros, raw=False)
+    (verdict,) = evaluate(DEPTHWISE, [layer_of("factors", made)], Config.preset("pynq_z1")).layers
+    assert verdict.applies and verdict.after.cost is not None
+    assert verdict.after.cost.mapping == "program of dw"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "kernel", "strides"), [((30, 90), 3, 1), ((9, 11), 5, 1), ((9, 12), 5, 2), ((8, 9), 7, 1), ((12, 9), 4, 3)]
+)
+def test_passes_of_any_kernel_and_strips_of_rows_are_right(size: Any, kernel: int, strides: int) -> None:
+    """Every program of a layer is run, those by rows where columns fit the line buffer."""
+    options: dict[str, Any] = {"size": size, "kernel": kernel, "strides": strides, "pads": kernel // 2, "fill": -3}
+    made = vdla.definitions.depthwise_convolution(batch=1, channels=40, raw=False, **options)
+    (verdict,) = evaluate(DEPTHWISE, [layer_of("layer", made)], Config.preset("pynq_z1")).layers
+    assert verdict.applies
