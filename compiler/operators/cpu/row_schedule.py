@@ -30,9 +30,15 @@ _FEWEST_ELEMENTS = 16  # of a row
 
 
 def fuse_rows(schedule: Schedule) -> list[str]:
-    """Compute chains of stages row by row; the last stage of each."""
-    done, fused = set[str](), list[str]()
-    for nest in reversed(block_nests(schedule.fn)):
+    """Compute chains of stages row by row; the last stage of each.
+
+    Functions with operators stay as they are: rows between two products of an attention were
+    measured slower than its stages.
+    """
+    done, fused, nests = set[str](), list[str](), block_nests(schedule.fn)
+    if any(OPERATOR in nest.leaf.block.annotations for nest in nests):
+        return []
+    for nest in reversed(nests):
         if nest.name in done or not _is_plain(nest) or not nest.loops_of("spatial"):
             continue
         chain = _chain(nest)

@@ -203,3 +203,10 @@ def test_small_and_short_rows_stay_stages():
         schedule = Schedule(fn)
         assert fuse_rows(schedule) == []
         assert schedule.fn == fn
+
+
+def test_rows_behind_an_operator_stay_stages():
+    fn, _ = function_of(lambda x, y: operators.softmax(operators.matmul(x, y)), floats((64, 32)), floats((32, 256)))
+    schedule = Schedule(fn)
+    assert fuse_rows(schedule) == []
+    assert schedule.fn == fn
