@@ -120,9 +120,11 @@ def _judged_by_tables(
     wrong = _wrong(pairs)
     if not wrong:
         return RegionVerdict.CERTIFIED, ""
-    reason = _reason(expression, given, seed, pairs, explain=explain)
     examples = (functions.counterexample(*one) for name in wrong for one in _differing(*pairs[name]))
     named = [one.of["value"] for one in examples if one is not None]
+    has_tables = any(node.op == "vdla.QTable" for node in expression.plain.nodes)
+    with using(functions if named or has_tables else None):  # which takes longer
+        reason = _reason(expression, given, seed, pairs, explain=explain)
     inputs = [one["value"] for one in _unknown_inputs(expression.plain, seed).values()]
     if any(np.isin(named, one).any() for one in inputs) or _differs_on_numbers(expression, given, seed):
         return RegionVerdict.DIFFERS, reason
