@@ -4,13 +4,15 @@
 `docstrings`, the trained decoder: `perplexity_share`, the perplexity of held-out text in int8 over
 that in float, with weights of four bits and with a cache of eight too; `mismatches`, scores of all
 steps until its cache is full that differ between the simulator and the integers on the CPU. In the
-long form, `rtl_mismatches` and `rtl_cycles_apart` are of 16 steps on RTL and simulator.
+long form, `rtl_mismatches` and `rtl_cycles_apart` are of 16 steps on RTL and simulator. Figures of
+`one_program` are of steps in int8 throughout with the cache on the machine: the programs of the
+last step, and its tokens a second.
 
 The others have seeded weights. Of each machine, `bound_share` is the bytes of weights that its
 programs read for a token over those that its ports could move in their cycles, `tokens_a_second`
 those of the programs alone at the machine's clock, `memory_share` the bytes of weights a second
-over those of its DDR4. Attention, its cache and norms are on the CPU: they take no time, and the
-cache no bytes, there. The simulated memory is the machine's own or, of the larger decoders, that of
+over those of its DDR4. Attention, its cache and norms are on the CPU there: they take no time, and
+the cache no bytes. The simulated memory is the machine's own or, of the larger decoders, that of
 the board with pages and refresh. `smollm2_135m` and `llama3_8b_layer` take some GiB and are run
 where they are named.
 """
@@ -19,12 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vdla.benchmarks.harness import BenchmarkResult, Row, Section, host_receipt, joined, subjects_of
 from vdla.compiler.extensions import extend
+from vdla.compiler.graph import Graph
 from vdla.compiler.graph.onnx.export import export_model
 from vdla.hardware.config import Config
 from vdla.hardware.dram import PARTS
@@ -39,6 +42,9 @@ from vdla.runtime.generate.interface import LOGITS
 from vdla.runtime.generate.quantise_decoder import perplexity, quantise_decoder
 from vdla.runtime.generate.tokens import Tokens
 from vdla.support.progress import Progress, ReportStep, numbered, silent
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,8 @@ RUNS: Mapping[str, Sequence[tuple[str, MeasuredMachine]]] = {
 LARGE = {"smollm2_135m": {INT4: tuple(DDR4.items())}, "llama3_8b_layer": {INT4: tuple(DDR4.items())}}
 CACHE, CALIBRATED = 256, 64  # places; tokens with which shapes are calibrated
 RTL_STEPS, RTL_MACHINE = 16, "pynq_z1_lm"
+PLUG_INS = ("norm", "rotary", "lut", "softmax", "transpose")
+"""The instructions with which a whole step is one program."""
 
 
 def run(
@@ -93,7 +101,8 @@ def run(
         SubjectError: an unknown subject.
     """
     chosen = subjects_of("generate", "subject", subjects, DECODERS) if subjects else list(USUAL)
-    step = numbered(progress, sum(len(machines) for name in chosen for machines in LARGE.get(name, RUNS).values()))
+    count = sum(len(machines) for name in chosen for machines in LARGE.get(name, RUNS).values())
+    step = numbered(progress, count + (TRAINED in chosen))
     sections = [_trained(step, long) if name == TRAINED else _shape(name, seed, step) for name in chosen]
     section = joined(sections)
     command = " ".join(["vdla bench generate", *subjects, *(["--long"] if long else []), f"--seed {seed}"])
@@ -132,6 +141,9 @@ def _trained(step: ReportStep, long: bool) -> Section:
                     if long and label == RTL_MACHINE:
                         figures |= _on_rtl(model_on, words[:RTL_STEPS], _of(weights))
     figures["mismatches"] = float(sum(row["mismatches"] for row in rows))
+    step(f"{TRAINED} with its cache on {RTL_MACHINE}")
+    made = export_model(quantise_decoder(model, text, sums=INT8, attention=INT8).graph)
+    figures |= _on_device(made, words, long=long)
     return Section({**figures, **_figures(rows)}, rows)
 
 
@@ -152,6 +164,31 @@ def _on_rtl(model: Model, words: Iterable[int], of: str) -> dict[str, float]:
                 apart += abs(left.statistics.total_cycles - right.statistics.total_cycles)
     built.model.close()
     return {f"rtl_mismatches{of}": float(wrong), f"rtl_cycles_apart{of}": float(apart)}
+
+
+def _on_device(source: ModelProto, words: Sequence[int], *, long: bool) -> dict[str, float]:
+    """Steps with the cache on the machine: scores that differ from the same integers on the CPU,
+    programs and rates of the last one; in the long form, the RTL too.
+    """
+    machine, nodes = extend(Config.preset(RTL_MACHINE), *PLUG_INS), dict[str, str]()
+
+    def observe(name: str, _: Graph, after: Graph) -> None:
+        if name == "machine_rounding":
+            nodes.update({node.outputs[0]: "cpu" for node in after.nodes})
+
+    with compile_decoder(source, machine, cache=CACHE, chunk=1, observe=observe) as model:
+        run = DecoderRun(model)
+        with compile_decoder(source, machine, cache=CACHE, chunk=1, lengths=run.lengths, place=nodes) as on_cpu:
+            differing = sum(_differences(DecoderRun(on_cpu), run, words[: CACHE - 1]))
+        last = run.advance(words[CACHE - 1 : CACHE])
+        speed = token_rates(model.artifact, 0, [], [(last, 0.0)]).accelerator_tokens_a_second
+        assert speed is not None
+        made = {
+            "one_program_mismatches": float(differing),
+            "one_program_programs": float(sum(item.statistics is not None for item in last.steps)),
+            "one_program_tokens_a_second": speed,
+        }
+        return {**made, **(_on_rtl(model, words[:RTL_STEPS], "_one_program") if long else {})}
 
 
 def _differences(one: DecoderRun, other: DecoderRun, words: Iterable[int]) -> Iterator[int]:

@@ -87,7 +87,9 @@ _OF_BENCHMARKS = {
         "equivalent_refused",
     ),
     "grids": ("refused",),
-    "generate": tuple(f"rtl_{what}{weights}" for what in ("mismatches", "cycles_apart") for weights in ("", "_int4")),
+    "generate": tuple(
+        f"rtl_{what}{weights}" for what in ("mismatches", "cycles_apart") for weights in ("", "_int4", "_one_program")
+    ),
     "zoo": ("refused", "int8_loss", "int8_constant"),
 }
 
