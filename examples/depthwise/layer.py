@@ -65,7 +65,8 @@ class Strips:
     it is None where the line buffer has no columns for each block.
 
     Strips alternate between two halves of the buffers. The weights of `group` blocks fill whole
-    entries. The column of padding behind each row comes from the host or from LOAD.
+    entries. The column of padding behind each row comes from the host, or from LOAD as the row of
+    padding behind an image does: a LOAD with padding waits for the one before.
     """
 
     def __init__(self, layer, config, by_host, share, by_rows):
@@ -75,14 +76,16 @@ class Strips:
         _, _, self.rows_out, self.width_out = layer.output.shape
         self.blocks, self.across = -(-channels // config.block_out), self.width + 1
         self.stored = self.across if by_host else self.width  # columns in memory
-        self.group, self.room = config.block_in, (config.inp_depth - self.across) // 2
-        self.padding = 2 * self.room  # a row of padding lies behind both halves
+        self.group, self.room = config.block_in, (config.inp_depth - self.across * by_host) // 2
+        self.padding = 2 * self.room if by_host else None  # a row of padding behind both halves, or behind images
+        self.below = int(not by_host and self.completed(self.height) < self.rows_out)
+        self.plane = self.across * (self.height + self.below)
         self.edge = {"top": 1, "fill": self.fill}  # of a step below padding
         self.room_out = min(config.out_depth, config.acc_depth) // 2
         room, room_out = self.room // share, self.room_out // share
-        images = min(room // (self.across * self.height), room_out // (self.rows_out * self.width_out))
+        images = min(room // self.plane, room_out // (self.rows_out * self.width_out))
         self.many = next((n for n in (8, 4, 2) if n <= min(images, self.group, self.blocks)), 1)  # blocks of a strip
-        most = min(room // self.across, (room_out // self.width_out - 1) * self.stride)
+        most = min(room // self.across - self.below, (room_out // self.width_out - 1) * self.stride)
         self.rows = self.height if images else max(2, most // self.stride * self.stride)
         if self.across > min(LONGEST, config.acc_depth, self.room // 2):
             raise vdla.LayerError(f"a row must fit the buffers and the line buffer, got {self.width} pixels")
@@ -99,11 +102,13 @@ class Strips:
     def program(self):
         """Each strip is loaded while the one before is computed."""
         builder, result = self.builder, self.tensors()
-        builder.load_micro_ops([MicroOp(), *(self.pixel(r, c) for r in range(self.stride) for c in range(self.across))])
+        pixels = [self.pixel(r, c) for r in range(self.stride) for c in range(self.across)]
+        builder.load_micro_ops([MicroOp(), *pixels, MicroOp(first=1)])
         columns = self.across * (self.blocks if self.by_rows else 1)
         builder.add([self.clear(loop0=columns, acc0=1), self.clear(loop0=3 * COLUMNS, src0=1)])
-        fill = {"pad_value": self.fill, "y_size": 0, "y_after": 1}
-        builder.add([Load(Buffer.INP, sram=self.padding, x_size=self.across, **fill)])
+        if self.padding is not None:
+            fill = {"pad_value": self.fill, "y_size": 0, "y_after": 1}
+            builder.add([Load(Buffer.INP, sram=self.padding, x_size=self.across, **fill)])
         for number, strip in enumerate(self.strips):
             self.load_strip(number, *strip)
             if number > 0:
@@ -148,7 +153,8 @@ class Strips:
             waits = []
         line, count = self.stored * self.beats(Buffer.INP), min(self.rows, self.height - y)
         sizes = {"z_size": min(self.many, self.blocks - block), "y_size": count, "x_size": self.stored}
-        sizes |= {"x_after": 1, "pad_value": self.fill} if self.stored < self.across else {}
+        sizes |= {"x_after": self.across - self.stored, "y_after": self.below * (y + count == self.height)}
+        sizes |= {"pad_value": self.fill} if sizes["x_after"] or sizes["y_after"] else {}
         dram, strides = (block * self.height + y) * line, {"z_stride": self.height * line, "y_stride": line}
         load = Load(Buffer.INP, sram=number % 2 * self.room, dram=dram, **sizes, **strides)
         self.builder.add([load], "pixels", waits=waits, signals=["compute"])
@@ -162,9 +168,10 @@ class Strips:
             if y == 0 or self.by_rows:
                 steps.append(taps_of(self.load, 3, index % (2 * self.group) * 9))
             if self.fill and not steps[1:] and number == 0:  # the column of padding to the left, in the window
-                last = {"uop_begin": self.across, "uop_end": 1 + self.across, "src": self.padding}
-                steps.append(self.step(init=1, **last, **self.edge))
-            src, out = base + place * self.across * self.height, base_out + place * self.rows_out * self.width_out
+                first, last = 1 + self.stride * self.across, self.across - 1
+                pixel = {"uop_begin": first, "uop_end": first + 1, "src": base + last, "wgt": last}
+                steps.append(self.step(init=1, **pixel, **self.edge))
+            src, out = base + place * self.plane, base_out + place * self.rows_out * self.width_out
             block_steps, done = self.rows_of(index, y, src, out)
             steps += block_steps
         self.builder.add(steps, waits=["load", *before], signals=[*later, "store"])
@@ -201,7 +208,8 @@ class Strips:
         if row < count:
             run(0, 1, src + row * self.across)
         if y + count == self.height and self.completed(y) + done < self.rows_out:  # below it is padding
-            run(self.stride - 1, self.stride, self.padding, out=out + done * self.width_out, **emit)
+            below = src + count * self.across if self.padding is None else self.padding
+            run(self.stride - 1, self.stride, below, out=out + done * self.width_out, **emit)
             done += 1
         return steps, done
 
@@ -279,7 +287,7 @@ class Passes:
         self.columns = self.before + max(-(-self.width // self.along.stride) + shared, last)
         self.across = self.along.stride * self.columns
         self.halo = self.down.end - self.down.begin - 1
-        self.room = (config.inp_depth - self.across) // 2
+        self.room = config.inp_depth // 2
         self.pitch = self.width_out + 1
         results = min(config.out_depth // 2, config.acc_depth) // self.pitch - 2
         self.rows = min(self.rows_out, self.room // (self.across * strides[0]) - self.halo, results)
@@ -299,8 +307,6 @@ class Passes:
         kernels = [kernel for begins in (True, False) for kernel in self.kernels(begins)]
         builder.load_micro_ops([MicroOp(), *(step for kernel in kernels for step in kernel)])
         builder.add([self.clear(loop0=self.columns, acc0=1), self.clear(loop0=3 * COLUMNS, src0=1)])
-        fill = {"pad_value": self.fill, "y_size": 0, "y_after": 1}
-        builder.add([Load(Buffer.INP, sram=2 * self.room, x_size=self.across, **fill)])
         for number, strip in enumerate(self.strips):
             self.load_strip(number, *strip)
             if number > 0:
@@ -370,8 +376,9 @@ class Passes:
         for at, (row, column) in enumerate(self.passes):
             taps = block % 2 * self.vectors + self.taps * at
             steps.append(taps_of(self.load, self.along.most, taps))
-            if self.fill and number == at == 0:  # both rows of the line buffer, and the window
-                steps += [self.step(init=1, uop_begin=1, uop_end=1 + self.columns, src=2 * self.room)] * 2
+            if self.fill and number == at == 0:  # columns of padding are in the line buffer before the first row
+                first = {"uop_begin": 1, "uop_end": 1 + self.columns, "src": base}
+                steps.append(self.step(init=1, top=1, fill=self.fill, **first))
             fields = self.emitting(block, out) if at + 1 == len(self.passes) else {}
             steps.append(self.pass_over(base, count, row, column, begins=at == 0, **fields))
         self.builder.add(steps, waits=["load", *before], signals=[*later, "store"])
