@@ -29,7 +29,7 @@ from vdla.compiler.operators.quantisation import check_clip, check_quantised, ch
 from vdla.compiler.operators.reduction import max as reduce_max
 from vdla.compiler.operators.reduction import mean, reduce_with
 from vdla.compiler.operators.results import result_name, to_accumulator
-from vdla.compiler.operators.roles import OPERATOR
+from vdla.compiler.operators.roles import OPERATOR, WINDOW_ROWS
 from vdla.compiler.operators.window_rows import window_rows
 from vdla.compiler.operators.windows import Ints, in_image, select_if, windows_of
 from vdla.support.window import Window
@@ -299,7 +299,7 @@ def _reduce_rows(
     def value(n: te.Value, c: te.Value, oh: te.Value, ow: te.Value) -> te.Value:
         return reducer(body(element(n, c, oh, ow, kh, kw)), axis=[kh, kw])
 
-    return te.compute((*x.shape[:2], *windows.places), value, name, {OPERATOR: "window_rows"})
+    return te.compute((*x.shape[:2], *windows.places), value, name, {OPERATOR: WINDOW_ROWS})
 
 
 def element_count(windows: Window, index: Sequence[te.Value], padding_counts: bool) -> te.Value:

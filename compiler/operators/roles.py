@@ -14,6 +14,7 @@ Role = NewType("Role", str)
 OPERATOR = "operator"  # the key whose value names the schedule; such a stage is never inlined
 PLACED = {OPERATOR: "placed"}  # a stage placed by the schedule of the sums
 
+WINDOW_ROWS = "window_rows"  # a reduction of windows that has a schedule for CPUs alone
 REPACKED = {OPERATOR: "repacked"}  # a separate stage that changes the layout of an image
 
 # Stages around the sums.

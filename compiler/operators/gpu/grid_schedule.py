@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from vdla.compiler import ir
+from vdla.compiler.analysis import written_buffers
 from vdla.compiler.ir import THREAD
 from vdla.compiler.operators.cpu.block_nest import block_nest, block_nests, iteration_count
 from vdla.compiler.operators.cpu.stage_schedule import attempt, inline_stages
-from vdla.compiler.operators.gpu.conv2d_schedule import Conv2dProblem, schedule_conv2d
+from vdla.compiler.operators.gpu.conv2d_schedule import Conv2dProblem, image_of, schedule_conv2d
 from vdla.compiler.operators.gpu.depthwise_schedule import DepthwiseProblem, schedule_depthwise
 from vdla.compiler.operators.gpu.flat_schedules import (
     THREADS,
@@ -33,7 +34,7 @@ from vdla.compiler.operators.gpu.tensor_core_schedule import (
     schedule_tensor_cores,
 )
 from vdla.compiler.operators.gpu.tile_choice import TileChoices, TileProblem, Tiles
-from vdla.compiler.operators.roles import OPERATOR
+from vdla.compiler.operators.roles import OPERATOR, WINDOW_ROWS
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
 
@@ -71,6 +72,7 @@ def grid_problems(fn: ir.Function, limits: GridLimits) -> dict[str, TileProblem]
     """
     schedule, choices = Schedule(fn), TileChoices({})
     inline_stages(schedule)
+    _inline_images(schedule)
     _schedule(fn, limits, THREADS, choices)
     names = {nest.name for nest in block_nests(schedule.fn)}
     return {block: problem for block, problem in choices.asked.items() if block in names}
@@ -80,6 +82,7 @@ def _schedule(fn: ir.Function, device: GridLimits, threads: int, choices: TileCh
     """The schedule of all blocks."""
     schedule = Schedule(fn)
     inline_stages(schedule)
+    _inline_images(schedule)
     for nest in block_nests(schedule.fn):
         if OPERATOR in nest.leaf.block.annotations:
             _schedule_operator(schedule, nest.name, device, choices)
@@ -89,6 +92,16 @@ def _schedule(fn: ir.Function, device: GridLimits, threads: int, choices: TileCh
         if not _is_bound(schedule, name):
             _bind_stage(schedule, name, device, threads, choices)
     return schedule
+
+
+def _inline_images(schedule: Schedule) -> None:
+    """Let windows over rows, which CPUs read in lanes, read their images without padding."""
+    for nest in block_nests(schedule.fn):
+        if nest.leaf.block.annotations.get(OPERATOR) == WINDOW_ROWS:
+            image = image_of(nest.leaf.block)
+            makers = (maker.name for maker in block_nests(schedule.fn) if image in written_buffers(maker.leaf.block))
+            for maker in makers:
+                attempt(schedule, partial(schedule.inline, maker))
 
 
 def _schedule_operator(schedule: Schedule, block: str, limits: GridLimits, choices: TileChoices) -> None:

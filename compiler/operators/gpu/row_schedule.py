@@ -31,7 +31,7 @@ from vdla.compiler.operators.cpu.stage_schedule import attempt
 from vdla.compiler.operators.gpu.flat_schedules import THREADS, bind_threads, groups_of, is_thread_enough, split_terms
 from vdla.compiler.operators.gpu.group_loops import fuse_all, loop_extent
 from vdla.compiler.operators.gpu.tile_choice import TileProblem, divisors, powers
-from vdla.compiler.operators.roles import OPERATOR
+from vdla.compiler.operators.roles import OPERATOR, WINDOW_ROWS
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
 from vdla.compiler.tensorize import LANES
@@ -62,7 +62,8 @@ def row_producers(schedule: Schedule, block: str) -> list[str]:
         nest = block_nest(schedule.fn, name)
         buffers = written_buffers(nest.leaf.block)
         readers = {reader.name for reader in readers_of_any(leaves(schedule.fn), buffers)}
-        is_internal = not buffers & set(schedule.fn.params) and OPERATOR not in nest.leaf.block.annotations
+        operator = nest.leaf.block.annotations.get(OPERATOR, "")
+        is_internal = not buffers & set(schedule.fn.params) and operator in ("", WINDOW_ROWS)
         if is_internal and nest.is_alone and readers and readers <= {block, *producers}:
             producers.insert(0, name)
     return producers
