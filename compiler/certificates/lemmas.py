@@ -456,7 +456,7 @@ REQUANTISED_BY_ONE = Law(
 def _keeps_better(op: str, step: str, fits: Term) -> Law:
     """The better one of a number and that a known distance away."""
     return Law(
-        f"the {op} of a number and one a distance away is the number",
+        "the " + op + " of a number and one a distance away is the number",
         frozenset({op}),
         lambda k, op, x, y, z: k.op(op, x, k.op(step, x, y)),
         lambda k, op, x, y, z: k.op("add", x, k.number(0)),
