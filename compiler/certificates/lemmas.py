@@ -303,7 +303,7 @@ def _best_pair(compare: str, extreme: str) -> BestPair:
         return _place(extreme, k, _key(extreme, k, x, y))
 
     def lemma(name: str, operands: int, left: Term, right: Term, *needs: Term) -> Rewrite:
-        return Rewrite(f"{name}, by {compare}", "pair", operands, left, right, needs)
+        return Rewrite(name + ", by " + compare, "pair", operands, left, right, needs)
 
     return BestPair(
         compare=compare,

@@ -34,7 +34,7 @@ from vdla.compiler.operators.checks import (
     to_list,
 )
 from vdla.compiler.operators.results import result_name
-from vdla.compiler.operators.roles import GROUPED, OPERATOR
+from vdla.compiler.operators.roles import GROUPED, OPERATOR, TILED_TRANSPOSE
 
 _ZERO = te.const(0, "int32")
 _GROUP = 4  # elements: lanes at this distance are loaded and shuffled
@@ -53,11 +53,11 @@ def transpose(x: te.Tensor, perm: Sequence[int] | None = None, name: str | None 
     return te.compute(shape, lambda *i: x[tuple(i[d] for d in inverse)], result_name(x, "transpose", name))
 
 
-def tiled_transpose(x: te.Tensor, perm: Sequence[int], name: str | None = None) -> te.Tensor:
+def tiled_transpose(x: te.Tensor, perm: Sequence[int], name: str) -> te.Tensor:
     """The transposition of `transpose`, of static extents, where the last dimension moves: elements
     are regrouped first, so that lanes along the result need shuffles only.
     """
-    shape, result = [x.shape[d] for d in perm], result_name(x, "transpose", name)
+    shape = [x.shape[d] for d in perm]
     moved = list(perm).index(len(perm) - 1)
     extent = static_extent("transpose", "the last extent", x.shape[-1])
     outer = [d for d in range(len(perm) - 1) if d != moved]
@@ -70,12 +70,12 @@ def tiled_transpose(x: te.Tensor, perm: Sequence[int], name: str | None = None) 
         return value if extent % _GROUP == 0 else te.select(place < extent, value, te.const(0, x.dtype))
 
     extents = (*(shape[d] for d in outer), -(-extent // _GROUP), shape[-1], _GROUP)
-    groups = te.compute(extents, group, f"{result}_groups", {OPERATOR: "tiled_transpose", GROUPED: moved})
+    groups = te.compute(extents, group, f"{name}_groups", {OPERATOR: TILED_TRANSPOSE, GROUPED: moved})
 
     def value(*i: te.Value) -> te.Value:
         return groups[(*(i[d] for d in outer), i[moved] // _GROUP, i[-1], i[moved] % _GROUP)]
 
-    return te.compute(shape, value, result)
+    return te.compute(shape, value, name)
 
 
 # --- the same elements under another shape --------------------------------------------------------

@@ -15,6 +15,7 @@ OPERATOR = "operator"  # the key whose value names the schedule; such a stage is
 PLACED = {OPERATOR: "placed"}  # a stage placed by the schedule of the sums
 
 WINDOW_ROWS = "window_rows"  # a reduction of windows that has a schedule for CPUs alone
+TILED_TRANSPOSE = "tiled_transpose"  # elements regrouped for lanes of CPUs
 REPACKED = {OPERATOR: "repacked"}  # a separate stage that changes the layout of an image
 
 # Stages around the sums.

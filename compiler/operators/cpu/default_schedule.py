@@ -17,7 +17,7 @@ from vdla.compiler.operators.cpu.block_nest import block_nests
 from vdla.compiler.operators.cpu.choices import Choices
 from vdla.compiler.operators.cpu.row_schedule import fuse_rows, parallelize_rows
 from vdla.compiler.operators.cpu.stage_schedule import attempt, inline_stages, schedule_stage
-from vdla.compiler.operators.roles import OPERATOR, WINDOW_ROWS
+from vdla.compiler.operators.roles import OPERATOR, TILED_TRANSPOSE, WINDOW_ROWS
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
@@ -42,7 +42,7 @@ def operator_schedules() -> Mapping[str, _OperatorSchedule]:
         "depthwise_conv2d": depthwise_schedule.schedule_depthwise_conv2d,
         "matmul": schedule_matmul,
         "step_product": schedule_step_product,
-        "tiled_transpose": schedule_tiled_transpose,
+        TILED_TRANSPOSE: schedule_tiled_transpose,
         WINDOW_ROWS: depthwise_schedule.schedule_depthwise_conv2d,
         "winograd_conv2d": schedule_winograd_conv2d,
         "qconv2d": conv2d_schedule.schedule_qconv2d,

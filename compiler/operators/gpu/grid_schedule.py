@@ -34,7 +34,7 @@ from vdla.compiler.operators.gpu.tensor_core_schedule import (
     schedule_tensor_cores,
 )
 from vdla.compiler.operators.gpu.tile_choice import TileChoices, TileProblem, Tiles
-from vdla.compiler.operators.roles import OPERATOR, WINDOW_ROWS
+from vdla.compiler.operators.roles import OPERATOR, TILED_TRANSPOSE, WINDOW_ROWS
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import GridLimits
 
@@ -95,9 +95,14 @@ def _schedule(fn: ir.Function, device: GridLimits, threads: int, choices: TileCh
 
 
 def _inline_images(schedule: Schedule) -> None:
-    """Let windows over rows, which CPUs read in lanes, read their images without padding."""
+    """Leave out what only lanes of CPUs need: images that are padded for rows of windows, and
+    elements that are regrouped for a transposition.
+    """
     for nest in block_nests(schedule.fn):
-        if nest.leaf.block.annotations.get(OPERATOR) == WINDOW_ROWS:
+        operator = nest.leaf.block.annotations.get(OPERATOR)
+        if operator == TILED_TRANSPOSE:
+            attempt(schedule, partial(schedule.inline, nest.name))
+        elif operator == WINDOW_ROWS:
             image = image_of(nest.leaf.block)
             makers = (maker.name for maker in block_nests(schedule.fn) if image in written_buffers(maker.leaf.block))
             for maker in makers:

@@ -96,8 +96,9 @@ def _steps_of(nest: BlockNest, indices: Indices) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class RowProblem(TileProblem):
-    """`rows` rows of `length` elements, processed by `stages` stages; the innermost loop over rows
-    has `last` iterations. A row has `elements` results.
+    """`rows` rows of `length` elements, processed by `stages` stages, all but the last of which
+    hold `held` elements of a row; the innermost loop over rows has `last` iterations. A row has
+    `elements` results.
 
     If one thread computes a row, groups have `group_threads` threads by default.
     """
@@ -109,6 +110,7 @@ class RowProblem(TileProblem):
     length: int
     elements: int
     stages: int
+    held: int
     group_threads: int
 
     @staticmethod
@@ -129,6 +131,7 @@ class RowProblem(TileProblem):
             length=max(iteration_count(stage.loops) for stage in nests) // rows,
             elements=iteration_count(nest.loops_of("spatial")) // rows,
             stages=len(nests),
+            held=sum(iteration_count(stage.loops_of("spatial")) for stage in stages) // rows,
             group_threads=min(threads, limits.threads),
         )
 
@@ -166,8 +169,9 @@ class RowProblem(TileProblem):
         """
         if tiles.threads > max(self.length, self.default.threads):
             return False
-        held = 0 if tiles.threads == 1 else self.stages * (self.length + tiles.threads) * self.itemsize * tiles.rows
-        return self.holds(tiles) and (tiles == self.default or held <= self.limits.shared_bytes // 2)
+        held = self.held + self.stages * tiles.threads  # and a partial result of each thread
+        nbytes = 0 if tiles.threads == 1 else held * self.itemsize * tiles.rows
+        return self.holds(tiles) and (tiles == self.default or nbytes <= self.limits.shared_bytes // 2)
 
 
 def schedule_rows(

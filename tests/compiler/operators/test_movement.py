@@ -257,7 +257,7 @@ def test_invalid_movement_arguments_are_refused(build, message):
 )
 def test_tiles_of_a_transposition_move_all_elements(dtype, shape, perm):
     x = integers(shape, dtype)
-    fn, _ = function_of(lambda t: tiled_transpose(t, perm), x)
+    fn, _ = function_of(lambda t: tiled_transpose(t, perm, "moved"), x)
     made = default_schedule(fn, "x86-64-avx512")
     assert any(isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.UNROLL for stmt in ir.walk(made.fn.body))
-    np.testing.assert_array_equal(run(lambda t: tiled_transpose(t, perm), x), x.transpose(perm))
+    np.testing.assert_array_equal(run(lambda t: tiled_transpose(t, perm, "moved"), x), x.transpose(perm))

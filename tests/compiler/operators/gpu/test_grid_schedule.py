@@ -15,6 +15,7 @@ from vdla.compiler.operators import matmul, softmax
 from vdla.compiler.operators.gpu import grid_problems, grid_schedule
 from vdla.compiler.operators.gpu.matmul_schedule import MatmulProblem, MatmulTiles
 from vdla.compiler.operators.gpu.row_schedule import RowTiles, row_producers, schedule_rows
+from vdla.compiler.operators.movement import tiled_transpose
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import GridLimits
 
@@ -207,3 +208,10 @@ def test_tiles_are_given_by_the_name_of_a_block():
     tiles = MatmulTiles(32, 64, 8, 2, 8)
     schedule = grid_schedule(product(64, 32), LIMITS, tiles={"c": tiles})
     assert launches(schedule) == [((1, 2, 1), (8, 16, 1))]
+
+
+@pytest.mark.parametrize("perm", [(0, 2, 1), (2, 1, 0), (1, 2, 0)])
+def test_a_transposition_needs_no_groups_for_lanes(perm):
+    x = te.placeholder((9, 16, 24), "float32", "x")
+    schedule = grid_schedule(te.create_function([x], [tiled_transpose(x, perm, "y")], "f"))
+    assert len(launches(schedule)) == 1
