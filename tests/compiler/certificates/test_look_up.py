@@ -62,6 +62,7 @@ def convolution(shape: tuple[int, int, int, int], group: Callable[[te.Value], te
     return te.compute((places, places, filters), value, "pruned")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shape", [(4, 8, 3, 1), (3, 12, 9, 2), (1, 20, 3, 1)])
 def test_sparse_weights_are_certified(shape: tuple[int, int, int, int]) -> None:
     config = vdla.extend(Config.preset("tiny"), str(SPARSE))

@@ -329,6 +329,7 @@ def test_another_entry_of_a_table_is_named() -> None:
     assert re.match(rf"vdla.QTable t: \d+ of \d+ {text}", reason), reason
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("formula", FORMULAS)
 @pytest.mark.parametrize("value", [-20, 0, 1, 20])
 def test_an_entry_that_random_inputs_may_miss_is_refused(formula: str, value: int) -> None:

@@ -46,11 +46,13 @@ def differing(config, programs, model=None):
     return result
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("config", [TINY, *OTHERS], ids=lambda config: config.name)
 def test_random_programs_count_in_the_rtl_as_from_their_instructions(config):
     assert differing(config, 20) == []
 
 
+@pytest.mark.sampled
 @pytest.mark.long
 @pytest.mark.parametrize("kind", EXTENDED)
 def test_extensions_count_in_the_rtl_as_from_their_instructions(kind, tmp_path):

@@ -269,6 +269,7 @@ def test_times_equal_the_simulators_under_any_memory(changes: dict[str, int]) ->
     assert stats.differences(expected) == []
 
 
+@pytest.mark.sampled
 @pytest.mark.long
 @pytest.mark.parametrize("part", [None, "ddr4-2400-x64"])
 def test_four_ports_of_128_bits_run_as_simulated(part: str | None) -> None:

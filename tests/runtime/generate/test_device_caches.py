@@ -129,6 +129,7 @@ def test_lengths_are_powers_of_two_or_what_is_asked_for():
         assert str(error.value) == f"generate: lengths must be from 4 to the 32 places of the cache, got {got}"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("reason", "options"),
     [
