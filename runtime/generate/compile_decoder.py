@@ -108,11 +108,11 @@ def _lengths(cache: int, chunk: int, lengths: Sequence[int] | None, *, on_device
     if lengths is None:
         powers = (_LEAST_LENGTH << index for index in range(cache.bit_length()))
         lengths = [length for length in powers if length < cache] if on_device else []
-    for length in lengths:
-        if not is_int(length) or not chunk <= length <= cache:
-            raise GenerateError(
-                f"generate: lengths must be from {chunk} to the {cache} places of the cache, got {length}"
-            )
+    is_list = isinstance(lengths, Sequence) and not isinstance(lengths, str)
+    for length in lengths if is_list else [lengths]:
+        if not is_list or not is_int(length) or not chunk <= length <= cache:
+            rule = f"lengths must be integers from {chunk} to the {cache} places of the cache"
+            raise GenerateError(f"generate: {rule}, got {length!r}")
     return sorted({*lengths, cache})
 
 

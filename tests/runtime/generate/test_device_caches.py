@@ -123,10 +123,12 @@ def test_lengths_are_powers_of_two_or_what_is_asked_for():
     made, _ = compiled(decoder(), "host", chunk=4, lengths=[8, 16])
     with made:
         assert DecoderRun(made).lengths == [8, 16, 32]
-    for lengths, got in (([2], "2"), ([64], "64"), ([16.0], "16.0")):
+    wrong = (([2], "2"), ([64], "64"), ([16.0], "16.0"), (["8"], "'8'"), ("8", "'8'"), (16, "16"), ([[8]], "[8]"))
+    for lengths, got in wrong:
         with pytest.raises(GenerateError) as error:
             compiled(decoder(), chunk=4, lengths=lengths)
-        assert str(error.value) == f"generate: lengths must be from 4 to the 32 places of the cache, got {got}"
+        rule = "lengths must be integers from 4 to the 32 places of the cache"
+        assert str(error.value) == f"generate: {rule}, got {got}"
 
 
 @pytest.mark.sampled
