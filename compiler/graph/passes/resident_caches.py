@@ -56,7 +56,8 @@ def resident_caches(graph: Graph, config: Config) -> Graph:
         return graph
     made = _Offsets(graph, masks.pop())
     replaced = {id(item.node): made.attention(item) for item in cached}
-    inputs, outputs = ({name for item in cached for name in names(item)} for names in (_inputs, _outputs))
+    inputs = {name for item in cached for name in item.inputs}
+    outputs = {name for item in cached for name in item.outputs}
     types = {**graph.types, **made.types}
     kept = [replaced.get(id(node), node) for node in graph.nodes]
     return without_dead_code(
@@ -77,14 +78,6 @@ def why_not_cached(graph: Graph, node: Node, config: Config) -> str:
     except NotAcceleratedError as error:
         return str(error)
     return ""
-
-
-def _inputs(item: _Cached) -> tuple[str, ...]:
-    return item.inputs
-
-
-def _outputs(item: _Cached) -> tuple[str, ...]:
-    return item.outputs
 
 
 def _reads(node: Node, names: set[str]) -> bool:
