@@ -32,7 +32,6 @@ from vdla.compiler.graph.accelerator import (
 )
 from vdla.compiler.graph.grid import HOST_MODEL
 from vdla.compiler.graph.groups import body_of
-from vdla.compiler.graph.machine.attention_call import CACHED_ATTENTION
 from vdla.compiler.graph.onnx import specialise
 from vdla.compiler.graph.onnx.import_model import input_shapes
 from vdla.compiler.graph.passes import (
@@ -381,8 +380,7 @@ def _on_devices(
     elsewhere = {} if on_grid is None else on_grid.decisions(graph)
     on_gpu = {name: why.gpu_seconds for name, why in elsewhere.items() if why.device == "gpu" and why.gpu_seconds}
     count = None if time is None else time.cycles
-    no_choice = {node.outputs[0]: "vdla" for node in graph.nodes if node.op == CACHED_ATTENTION}
-    choice = choose(graph, config, candidates(graph, config, better), cpu, {**place, **no_choice}, on_gpu, count)
+    choice = choose(graph, config, candidates(graph, config, better), cpu, place, on_gpu, count)
     passes = (
         GraphPass("partition", divide),
         *REGIONS,

@@ -22,6 +22,7 @@ from vdla.compiler.graph.accelerator.cost import (
 from vdla.compiler.graph.accelerator.operator_call import reads_quantised
 from vdla.compiler.graph.accelerator.partition import SCATTERED, AcceleratorCandidates, Regions, without_scattered_joins
 from vdla.compiler.graph.graph import Graph, Node, TensorType
+from vdla.compiler.graph.machine.attention_call import CACHED_ATTENTION
 from vdla.compiler.graph.machine.call import OperatorCall
 from vdla.compiler.graph.operators import RECORDS, Trait
 from vdla.compiler.graph.operators.macs import macs_of
@@ -34,7 +35,8 @@ class RegionCost:
     """Connected operators that move to the accelerator together, and their seconds.
 
     `handover_seconds` is the time to pack the inputs, start the program and unpack the results;
-    `host` names the device that runs the operators otherwise.
+    `host` names the device that runs the operators otherwise. `requirement` says why they are on the
+    accelerator whatever the times; it is empty where the times decide.
     """
 
     operators: int
@@ -42,6 +44,7 @@ class RegionCost:
     handover_seconds: float
     host_seconds: float
     host: str
+    requirement: str = ""
 
     @property
     def saved_seconds(self) -> float:
@@ -162,7 +165,7 @@ class _Choosing:
             if self._time(name for group in groups if self._is_open(group, calls) for name in group):
                 continue
             poor = [
-                group for group in groups if not self._is_forced(group) and self._cost(group, calls).saved_seconds < 0
+                group for group in groups if not self._requirement(group) and self._cost(group, calls).saved_seconds < 0
             ]
             if not poor:
                 break
@@ -188,7 +191,7 @@ class _Choosing:
         """Whether a group may not pay within the errors of its estimates; also true for a group
         that surely does not, since its exact times are printed as the reason.
         """
-        if self.count_cycles is None or self._is_forced(group):
+        if self.count_cycles is None or self._requirement(group):
             return False
         cost = self._cost(group, calls)
         longest = sum(self.times[name].seconds * self.times[name].error for name in group)
@@ -217,9 +220,11 @@ class _Choosing:
                 group_of[member] = group
         return list({id(group): group for group in group_of.values()}.values())
 
-    def _is_forced(self, group: set[str]) -> bool:
-        """Whether the user put a group on the accelerator."""
-        return any(self._force(name) == "vdla" for name in group)
+    def _requirement(self, group: set[str]) -> str:
+        """Why a group is on the accelerator whatever it costs, or ""."""
+        if any(self.nodes[name].op == CACHED_ATTENTION for name in group):
+            return "keys and values stay in the accelerator's memory"
+        return "placed there by the user" if any(self._force(name) == "vdla" for name in group) else ""
 
     def _cost(self, group: set[str], calls: Mapping[str, OperatorCall]) -> RegionCost:
         return RegionCost(
@@ -228,6 +233,7 @@ class _Choosing:
             handover_seconds=self._handover(group, calls) + PROGRAM_SECONDS,
             host_seconds=sum(self.on_cpu[name] for name in group),
             host="the GPU" if any(name in self.on_gpu for name in group) else self.cpu.name,
+            requirement=self._requirement(group),
         )
 
     def _handover(self, group: set[str], calls: Mapping[str, OperatorCall]) -> float:
@@ -265,7 +271,7 @@ class _Choosing:
         times: dict[str, Any] = {"accelerator_seconds": None if time is None else time.seconds, "cpu_seconds": cpu}
         if name in regions:
             region = regions[name]
-            because = region if region.saved_seconds >= 0 else f"placed there by the user: {region}"
+            because = region if region.saved_seconds >= 0 else f"{region.requirement}: {region}"
             return Decision("vdla", because, "--place NODE=cpu", **times)
         if name in dropped:
             is_join = self.candidates.calls[name].operator is None

@@ -64,6 +64,7 @@ def test_a_step_is_one_program_for_each_length_with_the_scores_of_the_cpu():
     assert ops.count("vdla.QCachedAttention") == SHAPE.layers
     assert len(made.artifact.programs) == len(made.artifact.plans) == 2
     assert made.outputs == ("logits",)
+    assert "by softmax, transpose: keys and values stay in the accelerator's memory: 0." in str(vdla.explain(made))
     reference = on_cpu(seen)
     assert not reference.artifact.programs
     with made, reference:
