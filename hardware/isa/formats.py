@@ -14,7 +14,7 @@ from enum import IntEnum
 from functools import lru_cache
 
 from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, StagedEmit, Unit, VectorOp
-from vdla.hardware.isa.plug_in import MOST_PLUG_INS, PlugIn, PlugInField
+from vdla.hardware.isa.plug_in import PlugIn, PlugInField
 from vdla.hardware.isa.sizes import Sizes
 
 WORD_BITS = (256, 512)
@@ -102,6 +102,11 @@ def _result(config: Sizes) -> int:
     return config.out_bits
 
 
+def _number(config: Sizes) -> int:
+    """Four bits up to 16 plug-ins, so that a few more change no encoding."""
+    return max(4, _index_bits(len(config.extensions)))
+
+
 # --- fields --------------------------------------------------------------------------------------
 
 HEAD = (
@@ -170,7 +175,7 @@ VECTOR = (
 )
 SYNC = (Field("unit", _fixed(2), "The unit that pops and pushes the tokens.", enum=Unit),)
 
-EXTENSION_FIELD = Field("extension", _fixed((MOST_PLUG_INS - 1).bit_length()), "The plug-in, by its number.")
+EXTENSION_FIELD = Field("extension", _number, "The plug-in, by its number.")
 """Follows HEAD in every instruction of a plug-in, so that its place does not depend on which."""
 
 FORMATS: dict[Opcode, tuple[Field, ...]] = {

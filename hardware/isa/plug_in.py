@@ -21,8 +21,8 @@ from vdla.hardware.isa.formula import Formula
 from vdla.hardware.isa.instructions import Buffer
 from vdla.hardware.isa.plug_in_state import PlugInState, StatePort
 
-MOST_PLUG_INS = 16
-"""Plug-ins of one machine: what the field `extension` can number."""
+MOST_PLUG_INS = 64
+"""Plug-ins of one machine, which the field `extension` numbers."""
 
 INTERFACE = 1
 """The version of the interface between machine and plug-in; part of every digest."""

@@ -17,7 +17,7 @@ from vdla.benchmarks.evaluate import examples
 from vdla.hardware.config import Config
 from vdla.runtime.devices.rtl import RtlModel
 from vdla.runtime.devices.rtl_build import BuildOptions, build_library
-from vdla.verification.generated_tests.datapath_samples import GROUPS, LATER, SPACED, distance
+from vdla.verification.generated_tests.datapath_samples import GROUPS, LATER, SPACED, copied, distance
 from vdla.verification.generated_tests.input_samples import handed, woven
 
 TINY = Config.preset("tiny")
@@ -29,6 +29,7 @@ EXTENDED: Mapping[str, tuple[Config, tuple[Any, ...]]] = {
     "spaced and groups": (WIDE, (*SPACED, leaky(5), *GROUPS)),
     "state": (DOUBLE, (tally, echo, distance(1), tinted, "depthwise")),
     "inputs": (TINY, (handed(2), woven(1))),
+    "many": (TINY, tuple(copied(k % 3, name=f"copied_{k}", more=k) for k in range(18))),
 }
 """A plain machine and what is declared for it, by kind."""
 

@@ -111,24 +111,24 @@ def largest(latency: int, interval: int | str = 1) -> Declare:
     return declare
 
 
-def copied(latency: int, interval: int | str = 1) -> Declare:
-    """acc = 5 x + 1: another entry, nothing of its own."""
+def copied(latency: int, interval: int | str = 1, name: str = "copied", more: int = 1) -> Declare:
+    """acc = 5 x + more: another entry, nothing of its own."""
 
     def declare(config: Config) -> Extension:
         shape = (config.batch, config.block_out)
         x = te.placeholder(shape, "int32", "x")
 
         def scaled(b: te.Value, o: te.Value) -> te.Value:
-            return x[b, o] * 5 + 1
+            return x[b, o] * 5 + more
 
         return Extension(
-            name="copied",
+            name=name,
             doc="Copies an entry.",
             output=te.compute(shape, scaled, "acc"),
             scopes={"x": "acc", "acc": "acc"},
             interval=interval,
             latency=latency,
-            datapath=datapath("copied", latency, [f"{SUMS} src_i"], "src_i[b][o] * 5 + 1"),
+            datapath=datapath(name, latency, [f"{SUMS} src_i"], f"src_i[b][o] * 5 + {more}"),
         )
 
     return declare

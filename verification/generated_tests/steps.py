@@ -248,13 +248,17 @@ def declared_instructions(config: Config) -> list[DeclaredInstruction]:
 # number of the extension; those of its own follow in the order of the declaration.
 
 
-NUMBER_BITS = 4
 HEAD_BITS = 3 + 4  # opcode and tokens
 
 
-def number_of(word: Words) -> int:
+def number_bits(config: Config) -> int:
+    """The bits of the number of an extension: four, or as many as the last one needs."""
+    return max(4, len(f"{len(config.extensions) - 1:b}"))
+
+
+def number_of(word: Words, config: Config) -> int:
     """The number of the extension in a word, `uint8[n]`."""
-    return int.from_bytes(word.tobytes(), "little") >> HEAD_BITS & (1 << NUMBER_BITS) - 1
+    return int.from_bytes(word.tobytes(), "little") >> HEAD_BITS & (1 << number_bits(config)) - 1
 
 
 def declared_fields(word: Words, extension: Extension, config: Config) -> dict[str, int]:
@@ -268,7 +272,7 @@ def declared_fields(word: Words, extension: Extension, config: Config) -> dict[s
     at = 0
     for name, width, signed in [*widths, *fields_declared]:
         if at == HEAD_BITS:
-            at += NUMBER_BITS
+            at += number_bits(config)
         result[name] = _value(bits >> at, int(width), signed)
         at += int(width)
     del result["opcode"]

@@ -69,8 +69,9 @@ class TestedProgram:
     def instructions(self) -> list[tuple[int, DeclaredInstruction, Fields]]:
         """The place, the declaration and the fields of each instruction of an extension."""
         opcodes = self.program.columns[:, COL["opcode"]]
-        words = self.program.words
-        instructions = [(k, self.declared[number_of(words[k])]) for k in np.flatnonzero(opcodes == EXTENSION).tolist()]
+        words, config = self.program.words, self.program.config
+        places = np.flatnonzero(opcodes == EXTENSION).tolist()
+        instructions = [(k, self.declared[number_of(words[k], config)]) for k in places]
         return [
             (k, instruction, declared_fields(words[k], instruction.extension, instruction.config))
             for k, instruction in instructions

@@ -31,12 +31,19 @@ from vdla.hardware.isa import (
     instruction_bytes,
     isa_of,
     pack,
+    with_fields,
 )
 from vdla.hardware.isa.instruction_set import instruction_class
 
 PLAIN = Config.preset("tiny")
 TINY = vdla.extend(PLAIN, lut, sad, mix)
 LUT, SAD, MIX = (isa_of(TINY).format_named(name).cls for name in ("lut", "sad", "mix"))
+
+
+def machine_of(count):
+    """A machine of so many plug-ins."""
+    sums = vdla.extend(PLAIN, sad).extensions[0]
+    return replace(PLAIN, extensions=tuple(replace(sums, name=f"sad_{number}") for number in range(count)))
 
 
 def test_columns_of_plug_ins_follow_those_of_the_plain_machine():
@@ -51,11 +58,28 @@ def test_a_word_has_its_fields_where_the_table_says():
     assert word == 6 | 1 << 3 | 1 << 7 | 1 << 11 | 1 << 22 | 2 << 30 | 1 << 39 | 5 << 48
 
 
-def test_random_instructions_survive_encoding_and_decoding():
-    table, _ = random_extended(TINY, np.random.default_rng(1), 50)
-    words = pack(TINY, table)
-    assert (check(TINY, words) == table).all()
-    assert (encode(TINY, decode(TINY, words)) == words).all()
+@pytest.mark.parametrize("count", [3, 16, 17, 64])
+def test_random_instructions_survive_encoding_and_decoding(count):
+    config = machine_of(count)
+    table, _ = random_extended(config, np.random.default_rng(1), 50)
+    words = pack(config, table)
+    assert (check(config, words) == table).all()
+    assert (encode(config, decode(config, words)) == words).all()
+
+
+@pytest.mark.parametrize(("count", "bits"), [(1, 4), (16, 4), (17, 5), (32, 5), (33, 6), (64, 6)])
+def test_the_number_of_a_plug_in_has_four_bits_unless_the_machine_has_more_than_16(count, bits):
+    """By hand: opcode 6, the number at bit 7, init behind it."""
+    config = machine_of(count)
+    last = isa_of(config).format_named(config.extensions[-1].name).cls
+    word = encode(config, [last(init=1)])
+    assert int.from_bytes(word[0].tobytes(), "little") & (1 << 8 + bits) - 1 == 6 | count - 1 << 7 | 1 << 7 + bits
+    more = with_fields(config, word, {"extension": np.array([(1 << bits) - 1])})
+    if count < 1 << bits:
+        with pytest.raises(IsaError, match=rf"^instruction 0: extension must be one of .*, got {(1 << bits) - 1}$"):
+            check(config, more)
+    else:
+        assert (more == word).all()
 
 
 def test_instructions_stay_those_of_their_machine_however_many_plug_ins_come():
@@ -168,7 +192,7 @@ def test_plug_ins_that_are_not_loaded_are_refused_by_name():
             {"extensions": ["lut"]},
             "config tiny: extensions must be a tuple of plug-ins as vdla.extend makes them, got ['lut']",
         ),
-        ({"extensions": TINY.extensions * 6}, "config tiny: extensions must be at most 16, got 18"),
+        ({"extensions": TINY.extensions * 22}, "config tiny: extensions must be at most 64, got 66"),
     ],
 )
 def test_plug_ins_that_do_not_fit_a_configuration_are_refused(change, message):

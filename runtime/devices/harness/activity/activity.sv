@@ -67,15 +67,17 @@ module activity_of_emit (
 endmodule
 
 // Of the datapaths of extensions: steps by number.
-module activity_of_steps (
+module activity_of_steps #(
+  parameter int unsigned NumberBits = 4
+) (
   input logic       clk_i,
   input logic       valid_i,
-  input logic [3:0] number_i
+  input logic [NumberBits-1:0] number_i
 );
 
-  longint unsigned counts[16];
+  longint unsigned counts[1 << NumberBits];
 
-  initial for (int unsigned k = 0; k < 16; k++) counts[k] = 0;
+  initial for (int unsigned k = 0; k < 1 << NumberBits; k++) counts[k] = 0;
 
   always @(posedge clk_i) if (valid_i) counts[number_i] = counts[number_i] + 1;
 
@@ -104,10 +106,12 @@ bind vdla_emit activity_of_emit u_activity (
 );
 
 `ifdef VDLA_EXTENSIONS
-bind vdla_pipeline activity_of_steps u_steps (
+bind vdla_pipeline activity_of_steps #(
+  .NumberBits($bits(vdla_ext_pkg::ext_number_t))
+) u_steps (
   .clk_i   (clk_i),
   .valid_i (pass.reads),
-  .number_i(4'(pass.step.number))
+  .number_i(pass.step.number)
 );
 `endif
 
