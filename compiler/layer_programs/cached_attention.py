@@ -6,10 +6,14 @@ A cache lies as weights. Keys are weights of the scores, whose outputs are place
 one row of entries. Values are weights of the results, whose inputs are places: a value is a column
 of entries, which no STORE writes, so that values are kept in rows too, and the entries of the last
 `lanes` places are made of them anew.
+
+On a machine with a batch, a token is the first row of each entry, and a STORE writes all of them:
+so keys are kept in rows as well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 from numbers import Real
@@ -38,6 +42,7 @@ from vdla.hardware.isa import (
     isa_of,
 )
 from vdla.hardware.numerics import pack_scale, scales_from_floats
+from vdla.support.arrays import Array
 from vdla.support.integers import is_int
 
 SHARES = 254
@@ -80,8 +85,8 @@ class CachedAttention:
         if missing:
             self._refuse("machine", "have the extensions softmax and transpose", f"{config.name} without {missing[0]}")
         widths = {config.inp_bits, config.wgt_bits, config.out_bits}
-        if config.batch != 1 or config.block_in != lanes or widths != {8}:
-            self._refuse("machine", "have square entries of 8 bits and a batch of 1", config.name)
+        if config.block_in != lanes or widths != {8}:
+            self._refuse("machine", "have as many inputs as outputs, of 8 bits", config.name)
         for name, unit in (("kv_heads", 1), ("heads", self.kv_heads), ("size", lanes), ("places", lanes)):
             value = getattr(self, name)
             if not is_int(value) or value < 1 or value % unit:
@@ -108,13 +113,16 @@ class CachedAttention:
     def _needs(self) -> list[tuple[str, int, int]]:
         """Entries of buffers that have to hold them at a time, and the depths."""
         config = self.config
-        depth = min(config.inp_depth, config.acc_depth, config.out_depth)
-        rows = max(self.heads * (self.blocks + 1), self.kv_heads * (2 * self.blocks + 1))
+        results = min(config.acc_depth, config.out_depth)
+        depth = min(config.inp_depth, results)
+        turned = self.turned * config.block_out
         return [
-            ("size", max(rows, self.squares * config.block_out + config.block_out), depth),
+            ("size", self.kv_heads * (2 * self.blocks + 1), results),
+            ("size", self.heads * (self.blocks + 1) + turned, config.inp_depth),
+            ("size", (turned + config.block_out) // config.batch, results),
             ("places", self.heads * (self.groups + 1), depth),
             ("places", 2 * self.groups * (self.blocks + 1), config.wgt_depth),
-            ("places", 2 + self.blocks + 2 * self.groups, config.uop_depth),
+            ("places", 2 + self.blocks + 2 * self.groups + config.batch, config.uop_depth),
         ]
 
     @property
@@ -133,18 +141,30 @@ class CachedAttention:
         return self.kv_heads * self.blocks
 
     @property
+    def key_squares(self) -> int:
+        """The entries of weights that have the keys of a group of places."""
+        return self.kv_heads * (self.blocks + 1)
+
+    @property
+    def turned(self) -> int:
+        """The entries of weights that are made of rows anew."""
+        return self.squares + (self.key_squares if self.config.batch > 1 else 0)
+
+    @property
     def part_strides(self) -> dict[str, tuple[int, int]]:
         """The bytes from one group of places to the next, and from a place to the next in a group,
         by which each part of the cache moves.
         """
-        square, line = self.config.wgt_entry_bytes, self.config.out_entry_bytes
-        values = self.squares * square
-        return {
-            "key_row": ((self.squares + self.kv_heads) * square, line),
-            "value_row": (values, line),
-            "value_rows": (values, 0),
-            "value_squares": (values, 0),
-        }
+        config = self.config
+        square, line = config.wgt_entry_bytes, config.out_entry_bytes
+        rows, values = config.block_out * line, self.squares * square
+        if config.batch == 1:
+            keys = {"key_row": (self.key_squares * square, line)}
+        else:
+            far = self.key_squares * rows
+            keys = {"key_row": (far, line), "key_rows": (far, 0), "key_squares": (self.key_squares * square, 0)}
+        far = self.squares * rows
+        return {**keys, "value_row": (far, line), "value_rows": (far, 0), "value_squares": (values, 0)}
 
     def offsets(self, place: int) -> dict[str, int]:
         """The `offsets` of a run for the token of a place; LayerError beyond the places."""
@@ -160,7 +180,7 @@ class CachedAttention:
 
     def program(self) -> LayerProgram:
         """The program, with the inputs `query`, `key` and `value`, each [heads, size], and the
-        resident tensors `keys`, `rows` and `values`.
+        resident tensors `keys`, `rows` and `values`, and `keys_by_rows` on a machine with a batch.
         """
         return _Attention(self).program()
 
@@ -173,6 +193,7 @@ class _Attention:
         self.builder = ProgramBuilder(of.config, "cached_attention")
         self.square = of.config.wgt_entry_bytes // of.config.axi_bytes  # beats
         self.line = of.config.out_entry_bytes // of.config.axi_bytes
+        self.batched = of.config.batch > 1
         formats = {name: isa_of(of.config).format_named(name) for name in _STEPS}
         self.steps: _Fields = {name: encoding.cls for name, encoding in formats.items() if encoding is not None}
         self.shared = of.heads // of.kv_heads
@@ -180,47 +201,67 @@ class _Attention:
     def program(self) -> LayerProgram:
         plain = self._tensors()
         self._append()
-        self._turn_values()
+        self._turn()
         self._scores()
         self._shares()
         self._results()
         return self.builder.finished(plain)
 
     def _tensors(self) -> te.Tensor:
-        of, lanes, builder = self.of, self.config.block_out, self.builder
+        of, config, builder, lanes = self.of, self.config, self.builder, self.config.block_out
+        entry, row = ((config.batch, lanes), (0,)) if self.batched else ((lanes,), ())
         for name, heads in (("query", of.heads), ("key", of.kv_heads), ("value", of.kv_heads)):
-            builder.input(_entries(te.placeholder((heads, of.size), self.config.inp_dtype, name), lanes))
-        keys = np.zeros((of.groups, of.kv_heads, of.blocks + 1, lanes, lanes), np.int8)
-        keys[:, :, of.blocks] = _LOW  # until a key is there
-        builder.resident("keys", keys)
-        values = (of.groups, of.kv_heads, of.blocks, lanes, lanes)
-        builder.resident("rows", np.zeros(values, np.int8))
-        builder.resident("values", np.zeros(values, np.int8))
-        square, line = self.config.wgt_entry_bytes, self.config.out_entry_bytes
-        builder.part("key_row", "keys", (of.squares + of.kv_heads - 1) * square + line)
-        builder.part("value_row", "rows", (of.squares - 1) * square + line)
-        builder.part("value_rows", "rows", of.squares * square)
-        builder.part("value_squares", "values", of.squares * square)
+            builder.input(_entries(te.placeholder((heads, of.size), config.inp_dtype, name), entry))
+        self._cache()
         for name in ("scores", "shares"):
-            builder.scratch(name, (of.heads, of.groups, lanes))
+            builder.scratch(name, (of.heads, of.groups, *entry))
         factors = (1.0, of.score, SHARES / (1 << SHARE_BITS), of.result)
         scales = [np.broadcast_to(pack_scale(0, *scales_from_floats(factor)), lanes) for factor in factors]
         builder.constant("scales", np.stack(scales).view(np.int64))
-        result = builder.output("result", (of.heads, of.blocks, lanes))
-        return te.compute((of.heads, of.size), lambda h, e: result[h, e // lanes, e % lanes], "attended")
+        result = builder.output("result", (of.heads, of.blocks, *entry))
+        return te.compute((of.heads, of.size), lambda h, e: result[(h, e // lanes, *row, e % lanes)], "attended")
+
+    def _cache(self) -> None:
+        """The tensors that stay, without a key, and their parts."""
+        of, config, builder, lanes = self.of, self.config, self.builder, self.config.block_out
+        keys = np.zeros((of.groups, of.kv_heads, of.blocks + 1, lanes, lanes), np.int8)
+        keys[:, :, of.blocks] = _LOW
+        values = np.zeros((of.groups, of.kv_heads, of.blocks, lanes, lanes), np.int8)
+        square, line = config.wgt_entry_bytes, config.out_entry_bytes
+        rows, whole = lanes * line, "keys"
+        builder.resident("keys", keys)
+        if self.batched:
+            whole = "keys_by_rows"
+            builder.resident(whole, self._by_rows(keys))
+            builder.part("key_rows", whole, of.key_squares * rows)
+            builder.part("key_squares", "keys", of.key_squares * square)
+        builder.resident("rows", self._by_rows(values))
+        builder.resident("values", values)
+        builder.part("key_row", whole, (of.key_squares - 1) * rows + line)
+        builder.part("value_row", "rows", (of.squares - 1) * rows + line)
+        builder.part("value_rows", "rows", of.squares * rows)
+        builder.part("value_squares", "values", of.squares * square)
+
+    def _by_rows(self, squares: Array) -> Array:
+        """Squares with an entry for each row."""
+        return squares[..., None, :].repeat(self.config.batch, axis=-2) if self.batched else squares
 
     def _micro_ops(self) -> list[MicroOp]:
-        """One of its own, those over a key, those over the places and what shares lack."""
+        """One of its own, those over a key, those over the places and what shares lack, and those
+        of a batch of rows.
+        """
         of, places = self.of, range(self.of.groups)
         keys = [MicroOp(src=k, wgt=k, first=k == 0, last=k == of.blocks) for k in range(of.blocks + 1)]
         shares = [MicroOp(src=p, wgt=p * of.blocks, first=p == 0) for p in places]
         lack = [MicroOp(src=of.groups, wgt=p * of.blocks, last=p == of.groups - 1) for p in places]
-        return [MicroOp(first=1, last=1), *keys, *shares, *lack]
+        batch = range(self.config.batch if self.batched else 0)
+        rows = [MicroOp(src=row, last=row + 1 == len(batch)) for row in batch]
+        return [MicroOp(first=1, last=1), *keys, *shares, *lack, *rows]
 
     def _append(self) -> None:
         """Store the key, with zeros where there was none, and the value."""
         of, builder = self.of, self.builder
-        count = of.squares + of.kv_heads
+        count = of.key_squares
         builder.add([Load(Buffer.SCL, x_size=4)], "scales")
         padded: _Fields = {
             "y_size": of.heads,
@@ -242,7 +283,7 @@ class _Attention:
         builder.add(
             [Vector(VectorOp.MAX, Operand.IMM, imm=_LOW, **loop, **self._emit(0))], waits=["load"], signals=["store"]
         )
-        rows: _Fields = {"y_stride": self.square, "x_size": 1}
+        rows: _Fields = {"y_stride": self.config.block_out * self.line, "x_size": 1}
         builder.add([Store(y_size=count, **rows)], "key_row", waits=["compute"])
         builder.add([Store(sram=count, y_size=of.squares, **rows)], "value_row", signals=["compute"])
         self._handed_over()
@@ -257,21 +298,46 @@ class _Attention:
         """Let load go on behind what was stored."""
         self.builder.add([Sync(Unit.COMPUTE)], waits=["store"], signals=["load"])
 
-    def _turn_values(self) -> None:
-        """Make the entries of the last places' values."""
+    def _turn(self) -> None:
+        """Make the entries of the last places' values, and of keys on a machine with a batch."""
         of, builder, lanes = self.of, self.builder, self.config.block_out
-        base, stored = of.heads * (of.blocks + 1), of.squares * lanes
-        rows = Load(Buffer.INP, sram=base, x_size=stored)
-        builder.add([rows], "value_rows", waits=["compute"], signals=["compute"])
-        turn, places = self.steps["transpose"], {"src0": lanes, "src1": 1, "acc0": lanes, "acc1": 1, "loop1": lanes}
-        steps = [
-            self.steps["transpose_clear"](uop_end=1),
-            turn(src=base, loop0=of.squares, **places, **self._emit(0), uop_end=1),
-            turn(src=base, acc=stored, **places, **self._emit(0, stored), uop_end=1),
-        ]
-        builder.add(steps, waits=["load"], signals=["store"])
-        made = Store(sram=lanes, x_size=stored)  # the first steps take columns of no square
-        builder.add([made], "value_squares", waits=["compute"], signals=["compute"])
+        keys, entries = of.turned - of.squares, lanes // self.config.batch
+        rows = of.heads * (of.blocks + 1)
+        loads = [("key_rows", rows, keys)] * self.batched + [("value_rows", rows + keys * lanes, of.squares)]
+        made = [("key_squares", keys)] * self.batched + [("value_squares", of.squares)]
+        waits = ["compute"]
+        for name, sram, squares in loads:
+            signals = ["compute"] * (name == "value_rows")
+            builder.add([Load(Buffer.INP, sram=sram, x_size=squares * lanes)], name, waits=waits, signals=signals)
+            waits = []
+        builder.add([self.steps["transpose_clear"](uop_end=1), *self._turns(rows)], waits=["load"], signals=["store"])
+        waits, sram = ["compute"], entries  # the first steps take columns of no square
+        for name, squares in made:
+            signals = ["compute"] * (name == "value_squares")
+            builder.add([Store(sram=sram, x_size=squares * entries)], name, waits=waits, signals=signals)
+            waits, sram = [], sram + squares * entries
+        if self.batched:
+            self._handed_over()
+
+    def _turns(self, rows: int) -> Iterator[Instruction]:
+        """The steps over all squares and over one more, whose results are those of the last one.
+
+        Results are those of the square before: with a batch, rows of keys and columns of values.
+        """
+        of, batch, lanes = self.of, self.config.batch, self.config.block_out
+        entries, square = lanes // batch, 0
+        loops: _Fields = {"src0": lanes, "src1": batch, "acc0": entries, "acc1": 1, "loop1": entries, "uop_end": 1}
+        runs: list[tuple[int, _Fields]] = [(of.squares, {})]
+        if self.batched:
+            begin = 2 + of.blocks + 2 * of.groups
+            alone = {"alone": 1, "uop_begin": begin, "uop_end": begin + batch}
+            runs = [(of.key_squares + 1, {**alone, "by_rows": 1}), (of.squares - 1, alone)]
+        for squares, fields in runs:
+            at: _Fields = {"src": rows + square * lanes, "acc": square * entries, "loop0": squares}
+            if squares:
+                yield self.steps["transpose"](**{**loops, **at, **self._emit(0, square * entries), **fields})
+            square += squares
+        yield self.steps["transpose"](src=rows, acc=square * entries, **loops, **self._emit(0, square * entries))
 
     def _products(self, weights: str, entries: int, products: list[Instruction]) -> None:
         """A product for each head of the cache, with its weights of all places."""
@@ -282,9 +348,11 @@ class _Attention:
                 "y_stride": of.kv_heads * entries * self.square,
             }
             load = Load(Buffer.WGT, sram=head % 2 * half, **place, y_size=of.groups, x_size=entries)
-            self.builder.add([load], weights, waits=["compute"] * (head >= 2), signals=["compute"])
+            begins = head == 0 and weights == "keys"  # behind the values, which are stored
+            waits = ["compute"] * (head >= 2 or (begins and self.batched))
+            self.builder.add([load], weights, waits=waits, signals=["compute"])
             later, ends = head + 2 < of.kv_heads, head + 1 == of.kv_heads
-            first = ["store"] * (head == 0 and weights == "keys")  # the values are stored
+            first = ["store"] * (begins and not self.batched)
             signals = ["load"] * later + ["store"] * ends
             self.builder.add([product], waits=["load", *first], signals=signals)
 
@@ -345,8 +413,13 @@ class _Attention:
         builder.add([Store(x_size=of.heads * of.blocks)], "result", waits=["compute"])
 
 
-def _entries(plain: te.Tensor, lanes: int) -> te.Tensor:
-    """Rows of heads as entries."""
+def _entries(plain: te.Tensor, entry: tuple[int, ...]) -> te.Tensor:
+    """Rows of heads as entries, whose rows behind the first are 0."""
     heads, size = plain.shape
-    shape = (heads, size // lanes, lanes)
-    return te.compute(shape, lambda h, b, o: plain[h, b * lanes + o], f"{plain.name}_entries")
+    lanes = entry[-1]
+
+    def element(h: te.Value, b: te.Value, *place: te.Value) -> te.Value:
+        value = plain[h, b * lanes + place[-1]]
+        return te.select(place[0] < 1, value, te.const(0, plain.dtype)) if len(entry) > 1 else value
+
+    return te.compute((heads, size // lanes, *entry), element, f"{plain.name}_entries")

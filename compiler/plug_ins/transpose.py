@@ -4,11 +4,14 @@
 What it computes is `definitions.second_factor`. A step puts an entry into one of two squares, row
 by row, and takes a column of the other, which the steps before have filled. Factors that are read
 by rows are copied without it, with zeros behind the last row.
+
+On a machine with a batch an entry has several rows, and a step takes as many columns. It may put
+the first row alone into the square, as entries of one token have no other, and take rows instead.
 """
 
 import vdla
 from vdla import te
-from vdla.isa import Buffer, Emit, Load, MicroOp, Operand, Source, Store, Vector, VectorOp, isa_of
+from vdla.isa import Buffer, Emit, Load, MicroOp, Operand, PlugInField, Source, Store, Vector, VectorOp, isa_of
 
 DATAPATH = """
 // Contract: a step a cycle, whose column is out two cycles later.
@@ -58,10 +61,74 @@ module ext_transpose
 endmodule
 """
 
+DATAPATH_OF_SEVERAL = """
+// Contract: a step a cycle, whose columns or rows are out two cycles later.
+
+module ext_transpose
+  import vdla_pkg::*;
+#(
+  localparam int unsigned RowBits = $clog2(BlockOut)
+) (
+  input  logic clk_i,
+  // verilator lint_off UNUSEDSIGNAL
+  input  logic rst_ni,
+  input  logic transpose_begin_i,
+  // verilator lint_on UNUSEDSIGNAL
+  input  logic transpose_valid_i,
+  input  logic [Batch-1:0][BlockOut-1:0][InpBits-1:0] transpose_src_i,
+  input  logic transpose_alone_i,
+  input  logic transpose_by_rows_i,
+  input  logic transpose_clear_valid_i,
+  output logic [Batch-1:0][BlockOut-1:0][31:0] transpose_result_o
+);
+
+  logic [1:0][BlockOut-1:0][BlockOut-1:0][InpBits-1:0] square_q;
+  logic [RowBits-1:0] row_q, first_q;
+  logic [RowBits:0] next;
+  logic half_q, other_q, by_rows_q;
+
+  assign next = {1'b0, row_q} + (transpose_alone_i ? (RowBits + 1)'(1) : (RowBits + 1)'(Batch));
+
+  always_ff @(posedge clk_i) begin
+    if (transpose_clear_valid_i) begin
+      square_q <= '0;
+      row_q <= '0;
+      half_q <= 1'b0;
+    end else if (transpose_valid_i) begin
+      for (int unsigned b = 0; b < Batch; b++) begin
+        if ((b == 0 || !transpose_alone_i) && 32'(row_q) + b < BlockOut) begin
+          square_q[half_q][row_q + RowBits'(b)] <= transpose_src_i[b];
+        end
+      end
+      row_q <= next[RowBits-1:0];
+      half_q <= half_q ^ next[RowBits];
+    end
+    first_q <= row_q & RowBits'(BlockOut - Batch);
+    other_q <= !half_q;
+    by_rows_q <= transpose_by_rows_i;
+  end
+
+  // The other square does not change before the last of it is out, a cycle after its step, unless
+  // the squares are cleared, which no instruction does so soon.
+  for (genvar b = 0; b < int'(Batch); b++) begin : gen_row
+    logic [RowBits-1:0] place;
+
+    assign place = first_q | RowBits'(b);
+    for (genvar o = 0; o < int'(BlockOut); o++) begin : gen_lane
+      always_ff @(posedge clk_i) begin
+        transpose_result_o[b][o] <= 32'($signed(
+            by_rows_q ? square_q[other_q][place][o] : square_q[other_q][o][place]));
+      end
+    end
+  end
+
+endmodule
+"""
+
 
 def declare(config):
-    if config.batch != 1:
-        raise ValueError(f"batch must be 1, as a square has rows of one image, got {config.batch}")
+    if config.block_out % config.batch:
+        raise ValueError(f"batch must divide block_out, the rows of a square, {config.block_out}, got {config.batch}")
     entry, lanes = (config.batch, config.block_out), config.block_out
     squares = vdla.State("squares", rows=1, shape=(2, lanes, lanes), dtype=config.inp_dtype)
     position = vdla.State("square_position", rows=1, shape=(2,), dtype="int32")
@@ -78,18 +145,27 @@ def declare(config):
     def moved(i):
         return te.select(i < 1, (at[0] + 1) & (lanes - 1), (at[1] ^ te.cast("int32", at[0] >= lanes - 1)) & 1)
 
+    text, fields, immediates = DATAPATH, [], {}
+    if config.batch > 1:
+        column, filled, moved, immediates = of_several(config, x, held, at)
+        text = DATAPATH_OF_SEVERAL
+        fields = [
+            PlugInField("alone", 1, "The first row of the entry alone is put into the square."),
+            PlugInField("by_rows", 1, "Rows of the other square are taken in place of columns."),
+        ]
     return [
         vdla.Extension(
             name="transpose",
             doc="Puts an entry into a square and takes a column of the other one.",
             output=te.compute(entry, column, "acc"),
-            scopes={"x": "inp", "held": squares, "at": position, "acc": "acc"},
+            scopes={"x": "inp", "held": squares, "at": position, **immediates, "acc": "acc"},
             updates={
                 squares: te.compute(squares.shape, filled, "filled"),
                 position: te.compute((2,), moved, "moved"),
             },
+            fields=fields,
             latency=2,
-            datapath=DATAPATH,
+            datapath=text,
             program=program,
         ),
         vdla.Extension(
@@ -104,9 +180,34 @@ def declare(config):
     ]
 
 
+def of_several(config, x, held, at):
+    """What a step computes of entries with several rows: columns, squares and position, and the
+    scopes of its fields.
+    """
+    batch, lanes = config.batch, config.block_out
+    alone, by_rows = (te.placeholder((1,), "int32", name) for name in ("alone", "by_rows"))
+    count = te.select(alone[0] > 0, te.const(1, "int32"), batch)
+
+    def column(b, o):
+        half, place = 1 - (at[1] & 1), (at[0] & (lanes - batch)) + b
+        return te.cast("int32", te.select(by_rows[0] > 0, held[half, place, o], held[half, o, place]))
+
+    def filled(h, r, c):
+        is_here = te.all_of(h <= at[1], h >= at[1], r >= at[0], r < at[0] + count)
+        return te.select(is_here, x[(r - at[0]) & (batch - 1), c], held[h, r, c])
+
+    def moved(i):
+        after = at[0] + count
+        return te.select(i < 1, after & (lanes - 1), (at[1] ^ te.cast("int32", after >= lanes)) & 1)
+
+    return column, filled, moved, {"alone": "immediate", "by_rows": "immediate"}
+
+
 def program(layer, config):
     """The program of a `second_factor`; a LayerError says why there is none."""
     layer.require("second_factor")
+    if config.batch != 1:
+        raise vdla.LayerError(f"batch must be 1, as a line has rows of one image, got {config.batch}")
     if config.block_in != config.block_out or config.inp_bits != config.wgt_bits:
         got = f"{config.inp_dtype} x {config.block_in} and {config.wgt_dtype} x {config.block_out}"
         raise vdla.LayerError(f"entries of inputs must have the rows of weights, got {got}")

@@ -20,10 +20,8 @@ from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
 CACHED_ATTENTION = "vdla.QCachedAttention"
-PARTS = ("key_row", "value_row", "value_rows", "value_squares")
-"""The parts of the cache whose places are inputs of a node, behind query, key and value."""
 _TOKEN = ("query_entries", "key_entries", "value_entries")
-_KEPT = ("keys", "rows", "values", *PARTS)
+_KEPT = ("resident", "part")
 _LABEL = "attention over a cache"
 _LEAST_SCORE = -127.5
 
@@ -63,7 +61,10 @@ def _factor(node: Node, prefix: str = "") -> float:
 
 
 def cached_attention(at: MachineNode, cycles_of: Callable[[Program], int]) -> OperatorCall:
-    """The call of a `vdla.QCachedAttention`; `cycles_of` times its program."""
+    """The call of a `vdla.QCachedAttention`; `cycles_of` times its program.
+
+    Behind query, key and value, a node has the places of the cache's parts.
+    """
     node = at.node
     of = attention_of(at.config, at.graph, node, node.attributes["places"])
     inputs = {
@@ -82,12 +83,12 @@ def cached_attention(at: MachineNode, cycles_of: Callable[[Program], int]) -> Op
     macs = 2 * prod((of.heads, of.size, of.places))
     operator = WrittenOperator(_LABEL, program, macs, cycles_of(program), ("softmax", "transpose"))
     cache = node.attributes["cache"]
-    kept = {name: f"{cache}.{name}" for name in _KEPT}
+    kept = {tensor.name: f"{cache}.{tensor.name}" for tensor in tensors if tensor.role in _KEPT}
     return OperatorCall(
         operator=operator,
         inputs=inputs,
         constants={},
         output=output,
         kept=kept,
-        offsets=dict(zip(PARTS, node.inputs[3:], strict=True)),
+        offsets=dict(zip(of.part_strides, node.inputs[3:], strict=True)),
     )

@@ -11,14 +11,14 @@ must be those of the tokens of one sequence, in order. All attention is replaced
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
-from vdla.compiler.graph.machine.attention_call import CACHED_ATTENTION, PARTS, attention_of
+from vdla.compiler.graph.machine.attention_call import CACHED_ATTENTION, attention_of
 from vdla.compiler.graph.machine.call import NotAcceleratedError, decline
 from vdla.compiler.graph.rewriting import fresh_name, without_dead_code
 from vdla.compiler.graph.topology import in_order
@@ -134,10 +134,9 @@ class _Offsets:
     def attention(self, item: _Cached) -> Node:
         """The attention with its cache on the machine."""
         node, of = item.node, item.attention
-        strides: Mapping[str, tuple[int, int]] = of.part_strides
         if not self._group:
             self._place(of.config.block_out)
-        places = [self._offset(*strides[part]) for part in PARTS]
+        places = [self._offset(far, near) for far, near in of.part_strides.values()]
         attributes = {name: value for name, value in node.attributes.items() if name != "causal"}
         attributes |= {"places": of.places, "cache": node.name or node.outputs[0]}
         return Node(CACHED_ATTENTION, (*node.inputs[:3], *places), node.outputs[:1], attributes, node.name)

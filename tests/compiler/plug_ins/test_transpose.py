@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, scales_from_floats
 
 TINY = vdla.extend(Config.preset("tiny"), "transpose")
+BATCHED = vdla.extend(replace(Config.preset("tiny"), name="two rows", batch=2), "transpose")
 ONE = pack_scale(np.zeros(1, np.int64), *scales_from_floats(np.ones(1))).view(np.int64)
 
 
@@ -42,9 +45,17 @@ def test_rows_behind_the_last_one_are_zero():
     assert not result[1, :, 1:].any()
 
 
-def test_a_machine_with_a_batch_has_no_squares():
-    with pytest.raises(ExtensionError, match=r"batch must be 1, as a square has rows of one image, got 4$"):
-        vdla.extend(Config.preset("batch4"), "transpose")
+def test_a_batch_divides_the_rows_of_a_square():
+    wide = replace(Config.preset("batch4"), batch=16)
+    with pytest.raises(ExtensionError, match=r"batch must divide block_out, the rows of a square, 8, got 16$"):
+        vdla.extend(wide, "transpose")
+
+
+def test_a_factor_has_rows_of_one_image():
+    made = definitions.second_factor(matrices=1, rows=8, columns=8, transposed=True)
+    with pytest.raises(vdla.LayerError) as error:
+        transpose.program(made, BATCHED)
+    assert str(error.value) == "batch must be 1, as a line has rows of one image, got 2"
 
 
 def test_a_line_beyond_the_buffers_has_no_program():
@@ -55,8 +66,9 @@ def test_a_line_beyond_the_buffers_has_no_program():
 
 
 @pytest.mark.rtl
-def test_the_datapath_computes_the_steps():
-    assert vdla.check_datapath(TINY, TINY.extensions[0]) > 0
+@pytest.mark.parametrize("config", [TINY, BATCHED], ids=lambda config: config.name)
+def test_the_datapath_computes_the_steps(config):
+    assert vdla.check_datapath(config, config.extensions[0]) > 0
 
 
 @pytest.mark.slow
