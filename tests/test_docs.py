@@ -31,7 +31,7 @@ PAGES = (
     "grid-primitives.md", "extension-xnor.md", "extension-hard_swish.md", "extension-max_pool.md",
     "extension-rms_norm.md", "energy.md", "certificates.md", "extension-sparse.md", "extension-argmax.md",
     "extension-block_floating.md", "extension-bit_serial.md", "results-as-inputs.md", "instruction-limits.md",
-    "plug-ins.md", "viewer.md", "debugging.md", "language-models.md", "decoder-on-a-board.md",
+    "extension-prelu.md", "plug-ins.md", "viewer.md", "debugging.md", "language-models.md", "decoder-on-a-board.md",
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from vdla.compiler.codegen.vdla import LoweringError
 from vdla.compiler.extensions import Extension, ExtensionError, extension_intrinsic
 from vdla.compiler.layer_programs.layer_program import LayerProgram
 from vdla.compiler.layer_programs.written import WrittenProgram
-from vdla.compiler.map import MapError, MappedOperator, MappingCandidates, candidates
+from vdla.compiler.map import MapError, MappedOperator, MappingCandidates, candidates, is_alone
 from vdla.compiler.operators.vdla import TemplateError
 from vdla.compiler.te import Stage
 from vdla.compiler.tensorize import IntrinsicError
@@ -64,9 +64,9 @@ def mapped_programs(extension: Extension, output: te.Tensor, config: Config, pla
 
 
 def _candidates(extension: Extension, output: te.Tensor, config: Config) -> MappingCandidates:
-    """The mappings with a step of an extension: alone, or one that replaces sums behind others."""
-    if extension.in_place is None:
-        return candidates(output, config, THREADS, [extension_intrinsic(extension, config)], output.name)
+    """The mappings with a step of an extension: alone, or before or behind others."""
+    if is_alone(output, intrinsic := extension_intrinsic(extension, config)):
+        return candidates(output, config, THREADS, [intrinsic], output.name)
     every = candidates(output, config, THREADS, name=output.name)
     used = tuple(operator for operator in every.found if _is_step(extension, operator))
     if not used:
@@ -75,7 +75,7 @@ def _candidates(extension: Extension, output: te.Tensor, config: Config) -> Mapp
 
 
 def _is_step(extension: Extension, operator: MappedOperator) -> bool:
-    return any(step.intrinsic.name == extension.name for step in operator.mapping.computation.steps)
+    return any(step.intrinsic.name == extension.name for step in operator.mapping.computation.all_steps)
 
 
 def weight_dtype(extension: Extension) -> str:

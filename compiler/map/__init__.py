@@ -5,7 +5,7 @@ found = candidates(output, config)
 operator = found.found[0].with_best_tiles(threads=2)
 """
 
-from vdla.compiler.map.candidates import Applications, MappingCandidates, applications, candidates
+from vdla.compiler.map.candidates import Applications, MappingCandidates, applications, candidates, is_alone
 from vdla.compiler.map.expression_parts import MapError, Refusal
 from vdla.compiler.map.mapped_operator import MappedOperator
 from vdla.compiler.map.mapping import Mapping
@@ -23,6 +23,7 @@ __all__ = [
     "applications",
     "candidates",
     "gather",
+    "is_alone",
     "is_function",
     "is_gather",
     "stage_table",

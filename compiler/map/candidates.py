@@ -13,6 +13,7 @@ from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
 
 from vdla.compiler import te
+from vdla.compiler.map.after_sums import chain_of, sums_below
 from vdla.compiler.map.computation import Computation, contractions
 from vdla.compiler.map.cores import Core, machine_cores, of_intrinsics
 from vdla.compiler.map.element_wise import element_wise
@@ -95,15 +96,43 @@ def _computations(
     sums: te.Tensor, cores: Sequence[Core], others: dict[str, list[str]]
 ) -> Iterator[tuple[Core, Computation]]:
     """The ways to compute the sums; `others` receives the intrinsics that do not, by reason."""
+    steps = [core for core in cores if not core.is_only_step]
+    inner = sums_below(sums)
+    if inner is not None:
+        try:
+            chain = chain_of(sums, inner, steps)
+        except MapError as error:
+            others.setdefault(str(error), []).append(f"steps on {inner.name}")
+            return
+        for core, computation in _contractions(inner, cores, others):
+            try:
+                yield core, chain.behind(computation)
+            except MapError as error:
+                others.setdefault(str(error), []).append(core.pattern.name)
+        return
+    yield from _contractions(sums, cores, others)
+    try:
+        yield element_wise(sums, steps)
+    except MapError as error:
+        others.setdefault(str(error), []).append("element-wise steps")
+
+
+def is_alone(output: te.Tensor, intrinsic: Intrinsic) -> bool:
+    """Whether an intrinsic can compute the sums of an expression by itself: there are no steps
+    behind them, and it is none on sums.
+    """
+    return Core(intrinsic, intrinsic).is_only_step and sums_below(sums_of(viewed(output)[0])) is None
+
+
+def _contractions(
+    sums: te.Tensor, cores: Sequence[Core], others: dict[str, list[str]]
+) -> Iterator[tuple[Core, Computation]]:
+    """The ways to compute the sums by one step alone."""
     for core in (core for core in cores if core.is_only_step):
         try:
             yield from ((core, computation) for computation in contractions(sums, core))
         except MapError as error:
             others.setdefault(str(error), []).append(core.pattern.name)
-    try:
-        yield element_wise(sums, [core for core in cores if not core.accumulates and core.held is None])
-    except MapError as error:
-        others.setdefault(str(error), []).append("element-wise steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +245,7 @@ def fixed_form(
 def _require_places(core: Core, mapping: Mapping) -> None:
     """MapError unless each axis exists, and beside weights indexes only what its place indexes."""
     axis_signatures = signatures(mapping.computation)
-    places = {} if core.held is None else intrinsic_signatures(core)
+    places = {} if mapping.computation.held is None else intrinsic_signatures(core)
     for place, members in mapping.groups.items():
         for axis in members:
             if axis not in axis_signatures:

@@ -160,11 +160,18 @@ class FromStep:
 
 
 @dataclass(frozen=True, slots=True)
+class FromLanes:
+    """The entry of the lanes of a result."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class FromPlace:
     """An immediate that follows loops."""
 
 
-Read = FromOperand | FromTable | FromStep | FromPlace | ir.Const
+Read = FromOperand | FromTable | FromStep | FromLanes | FromPlace | ir.Const
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,14 +184,45 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class LaneRead:
+    """An operand that depends on the lane of a result alone: a factor for each channel.
+
+    `indices` are those of `tensor`, over axes of the result and whole dimensions of `operand`, the
+    operand of `intrinsic` that reads it.
+    """
+
+    tensor: te.Tensor
+    indices: tuple[ir.Expr, ...]
+    intrinsic: Intrinsic
+    operand: str
+
+    @property
+    def buffer(self) -> ir.Buffer:
+        """An entry."""
+        return self.intrinsic.behaviour.buffers[self.operand]
+
+
+@dataclass(frozen=True, slots=True)
+class AfterSums:
+    """What is done to finished sums before they leave the accumulator.
+
+    The first of `steps` reads the sums, the last one computes `stage`.
+    """
+
+    stage: Stage
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Computation:
-    """The sums of an operator, in steps; only the last one may accumulate.
+    """The sums of an operator, in steps; only the last one may accumulate. `after` has the steps on
+    finished sums.
 
     `spatial` and `reduce` have the extents of the axes by name; `digits` has, for each dimension of
     the result, the axes that it is made of, the last varying fastest. `held` is the operand that is
-    loaded as weights; windows move over the others. `tables` are loaded once. `whole` has the
-    dimensions of operands that an entry has whole, and `places` the parts of values that are no
-    data.
+    loaded as weights; windows move over the others. `tables` are loaded once, and so are `lanes`.
+    `whole` has the dimensions of operands that an entry has whole, and `places` the parts of values
+    that are no data.
     """
 
     stage: Stage
@@ -197,6 +235,23 @@ class Computation:
     tables: Mapping[str, Table] = field(default_factory=dict)
     whole: Mapping[str, int] = field(default_factory=dict)
     places: tuple[AxisPlace, ...] = ()
+    lanes: Mapping[str, LaneRead] = field(default_factory=dict)
+    after: AfterSums | None = None
+
+    @property
+    def result(self) -> Stage:
+        """The stage of what leaves the accumulator."""
+        return self.stage if self.after is None else self.after.stage
+
+    @property
+    def steps_after(self) -> tuple[Step, ...]:
+        """The steps on finished sums."""
+        return () if self.after is None else self.after.steps
+
+    @property
+    def all_steps(self) -> tuple[Step, ...]:
+        """All steps in order."""
+        return (*self.steps, *self.steps_after)
 
     @property
     def extents(self) -> dict[str, int]:

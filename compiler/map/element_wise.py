@@ -1,37 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element-wise expressions as steps: the fewest intrinsics that compute them.
-
-An expression is covered from its root, like a tree by an instruction selector. An intrinsic's
-operand stands for an element of a window, an immediate, or the result of an earlier step. A stage
-that is read several times is a step of its own, and no later step may overwrite it.
-"""
+"""Element-wise expressions as computations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Sequence
 
-from vdla.compiler import ir, te
+from vdla.compiler import te
 from vdla.compiler.map.access import access_of
-from vdla.compiler.map.computation import (
-    AxisPlace,
-    Binder,
-    Computation,
-    FromOperand,
-    FromStep,
-    FromTable,
-    PlainAxes,
-    Read,
-    Step,
-)
+from vdla.compiler.map.computation import Computation
 from vdla.compiler.map.cores import Core
-from vdla.compiler.map.entries import whole_dims
-from vdla.compiler.map.expression_parts import MapError, Table, is_table
+from vdla.compiler.map.expression_parts import MapError
+from vdla.compiler.map.step_plan import planned
 from vdla.compiler.te import Stage
-from vdla.compiler.te.expr import axis_name
-from vdla.compiler.tensorize import IMMEDIATE
-from vdla.hardware.factors import MAX_FACTOR
 
 
 def element_wise(sums: te.Tensor, cores: Sequence[Core]) -> tuple[Core, Computation]:
@@ -43,11 +23,9 @@ def element_wise(sums: te.Tensor, cores: Sequence[Core]) -> tuple[Core, Computat
     stage = sums.stage
     if not isinstance(stage, Stage) or stage.reduction is not None:
         raise MapError("the stage must be a plain computation, got a reduction")
-    plan = _Plan(cores, _shared(sums))
-    for tensor in plan.shared.values():
-        plan.append(_at_index_of(stage, plan, tensor), tensor.name)
-    axes = PlainAxes.of(stage, plan.value(stage))
-    plan.append(axes.value, stage.name)
+    plan = planned(sums, cores)
+    axes = plan.axes
+    assert axes is not None, "those of a value without finished sums"
     core = next(core for core in cores if core.issued is plan.steps[-1].intrinsic)
     operands = {name: access_of(plan.tensors[load.buffer], load) for load, name in plan.read_in_order(stage)}
     if not operands:
@@ -60,216 +38,5 @@ def element_wise(sums: te.Tensor, cores: Sequence[Core]) -> tuple[Core, Computat
         operands=operands,
         steps=tuple(plan.steps),
         tables=plan.tables,
+        lanes=plan.lanes,
     )
-
-
-def _at_index_of(stage: Stage, plan: _Plan, tensor: te.Tensor) -> ir.Expr:
-    """The value of a shared stage, whose elements are read at the index of `stage`."""
-    inner = tensor.stage
-    assert isinstance(inner, Stage)
-    places = {axis_name(a): ir.Var(axis_name(b)) for a, b in zip(inner.axes, stage.axes, strict=False)}
-    return ir.substitute(plan.value(inner), places)
-
-
-# --- stages ---------------------------------------------------------------------------------------
-
-
-def _is_step(tensor: te.Tensor) -> bool:
-    """Whether a tensor is computed by steps; others are operands."""
-    return tensor.stage is not None and tensor.dtype == "int32"
-
-
-def _shared(sums: te.Tensor) -> dict[str, te.Tensor]:
-    """The stages below `sums` that are read several times, each after those that it reads."""
-    counts: dict[str, int] = {}
-    result: dict[str, te.Tensor] = {}
-    moved: dict[str, ir.Load] = {}
-
-    def visit(tensor: te.Tensor) -> None:
-        stage = tensor.stage
-        if not isinstance(stage, Stage) or stage.reduction is not None:
-            raise MapError(f"{tensor.name} must be element-wise, got another computation")
-        inner = {source.name: source for source in stage.reads if _is_step(source)}
-        here = tuple(ir.Var(axis_name(axis)) for axis in stage.axes)
-        for load in (e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load) and e.buffer in inner):
-            counts[load.buffer] = counts.get(load.buffer, 0) + 1
-            moved.update({load.buffer: load} if load.indices != here else {})
-        for source in inner.values():
-            if source.name not in result:
-                visit(source)
-                result[source.name] = source
-
-    visit(sums)
-    shared = {name: tensor for name, tensor in result.items() if counts[name] > 1}
-    for name in shared:
-        if name in moved:
-            rule = f"{name}, which is read several times, must be read at the index of its reader"
-            raise MapError(f"{rule}, got {ir.expr_text(moved[name])}")
-    return shared
-
-
-# --- covering -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Cover:
-    """An intrinsic at the root of an expression, what its operands stand for, and all steps."""
-
-    core: Core
-    operands: Mapping[str, ir.Expr]
-    steps: int
-
-
-@dataclass
-class _Plan:
-    """The steps so far, and the operands that they read."""
-
-    cores: Sequence[Core]
-    shared: Mapping[str, te.Tensor]
-    steps: list[Step] = field(default_factory=list)
-    operands: dict[ir.Load, str] = field(default_factory=dict)
-    tensors: dict[str, te.Tensor] = field(default_factory=dict)
-    tables: dict[str, Table] = field(default_factory=dict)
-    _known: dict[ir.Expr, _Cover | None] = field(default_factory=dict)
-
-    # -- expressions
-
-    def value(self, stage: Stage) -> ir.Expr:
-        """The value of a stage, with the stages that are read once in place of their loads."""
-        return self._inlined(stage.value.expr, {tensor.name: tensor for tensor in stage.reads})
-
-    def _inlined(self, expr: ir.Expr, reads: Mapping[str, te.Tensor]) -> ir.Expr:
-        if isinstance(expr, ir.Load) and not is_table(expr):
-            return self._loaded(expr, reads[expr.buffer])
-        mapped = ir.map_operands(expr, lambda operand: self._inlined(operand, reads))
-        return self._loaded(mapped, reads[mapped.buffer]) if isinstance(mapped, ir.Load) else mapped
-
-    def _loaded(self, load: ir.Load, tensor: te.Tensor) -> ir.Expr:
-        if not _is_step(tensor):
-            self.tensors[tensor.name] = tensor
-            return load
-        stage = tensor.stage
-        assert isinstance(stage, Stage)
-        if tensor.name in self.shared:
-            return load
-        return ir.substitute(self.value(stage), dict(zip(map(axis_name, stage.axes), load.indices, strict=True)))
-
-    # -- steps
-
-    def append(self, expr: ir.Expr, name: str) -> None:
-        """Append the steps of `expr`, the last of them called `name`.
-
-        Raises:
-            MapError: some part of it is not an operation of an intrinsic.
-        """
-        cover = self._cover(expr)
-        if cover is None:
-            got = ir.expr_text(self._uncovered(expr))
-            rule = f"each operation must be one of the vector unit, on numbers up to {MAX_FACTOR}"
-            raise MapError(f"{rule}, got {got}")
-        overwritten, reads = cover.core.pattern.in_place, dict[str, Read]()
-        for operand, part in cover.operands.items():
-            if isinstance(part, ir.Load) and operand in cover.core.pattern.tables:
-                reads[operand] = self._table(cover.core, operand, part)
-            else:
-                reads[operand] = self._read(part, f"{name}_{operand}", copied=operand == overwritten)
-        self.steps.append(Step(name, cover.core.issued, reads))
-
-    def _read(self, part: ir.Expr, name: str, copied: bool) -> Read:
-        """What an operand reads; the steps of a part of the expression come first."""
-        match part:
-            case ir.Const():
-                return part
-            case ir.Load(buffer=buffer) if buffer in self.shared and not copied:
-                return FromStep(buffer)
-            case ir.Load(buffer=buffer) if buffer not in self.shared:
-                return FromOperand(self._operand(part))
-        self.append(part, name)
-        return FromStep(name)
-
-    def _table(self, core: Core, operand: str, load: ir.Load) -> FromTable:
-        table = Table(self.tensors[load.buffer], core.pattern.behaviour.buffers[operand].dims)
-        if self.tables.setdefault(load.buffer, table) != table:
-            got = f"{list(self.tables[load.buffer].entry)} and {list(table.entry)}"
-            raise MapError(f"{load.buffer} must be a table of one intrinsic, got entries of {got}")
-        return FromTable(load.buffer)
-
-    def _operand(self, load: ir.Load) -> str:
-        """The name of a load: its tensor's, with a number from the second form on."""
-        if load not in self.operands:
-            same = sum(other.buffer == load.buffer for other in self.operands)
-            self.operands[load] = f"{load.buffer}_{same}" if same else load.buffer
-        return self.operands[load]
-
-    def read_in_order(self, stage: Stage) -> list[tuple[ir.Load, str]]:
-        """The operands in the order in which the expression of a stage reads their tensors."""
-        order = {tensor.name: place for place, tensor in enumerate(_inputs(stage))}
-        return sorted(self.operands.items(), key=lambda entry: order[entry[0].buffer])
-
-    # -- the choice
-
-    def _cover(self, expr: ir.Expr) -> _Cover | None:
-        """The intrinsic at the root with the fewest steps in all; None where none computes it."""
-        if expr not in self._known:
-            covers = [cover for core in self.cores for cover in self._covers(core, expr)]
-            self._known[expr] = min(covers, key=lambda cover: cover.steps, default=None)
-        return self._known[expr]
-
-    def _covers(self, core: Core, expr: ir.Expr) -> Iterator[_Cover]:
-        stage = core.pattern.output.stage
-        assert isinstance(stage, Stage)
-        binder = Binder(core.pattern, self.tensors, partial(self._stands_for, core))
-        for binding in binder.bind(stage.value.expr, expr):
-            operands = {name: part for name, part in binding.items() if not isinstance(part, AxisPlace)}
-            if len(operands) < len(binding) or whole_dims(core.pattern):
-                continue
-            steps = [self._steps(core, operand, part, expr) for operand, part in operands.items()]
-            known = [count for count in steps if count is not None]
-            if len(known) == len(steps):
-                yield _Cover(core, operands, 1 + sum(known))
-
-    def _steps(self, core: Core, operand: str, part: ir.Expr, whole: ir.Expr) -> int | None:
-        """The steps before an operand; None if it cannot be one."""
-        shared = isinstance(part, ir.Load) and part.buffer in self.shared
-        if isinstance(part, ir.Load | ir.Const) and not (shared and operand == core.pattern.in_place):
-            return 0
-        cover = None if part is whole else self._cover(part)
-        return None if cover is None else cover.steps
-
-    def _stands_for(self, core: Core, operand: str, part: ir.Expr) -> bool:
-        """Whether an operand may stand for a part: an immediate for a number, an activation for an
-        element, an entry of sums for what other steps compute.
-        """
-        pattern = core.pattern
-        if isinstance(part, ir.Const):
-            number = isinstance(part.value, int) and -MAX_FACTOR <= part.value <= MAX_FACTOR
-            return number and pattern.allows(operand, part.value)
-        if pattern.scopes[operand] == IMMEDIATE or ir.dtype_of(part, self._buffers) != _entry_dtype(core, operand):
-            return False
-        if isinstance(part, ir.Load) and part.buffer not in self.shared:
-            return pattern.scopes[operand] != "acc" and not is_table(part)
-        return True
-
-    @property
-    def _buffers(self) -> dict[str, ir.Buffer]:
-        """The tensors of an expression, for its types."""
-        tensors = {**self.tensors, **self.shared}
-        return {name: ir.Buffer(name, tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
-
-    def _uncovered(self, expr: ir.Expr) -> ir.Expr:
-        """The smallest part of `expr` that no intrinsic computes."""
-        parts = [e for e in ir.operands(expr) if isinstance(e, ir.Binary | ir.Call | ir.Select | ir.Cast)]
-        return next((self._uncovered(part) for part in parts if self._cover(part) is None), expr)
-
-
-def _inputs(stage: Stage) -> list[te.Tensor]:
-    """The tensors below a stage that are not steps, in the order in which they are read."""
-    result: list[te.Tensor] = []
-    for tensor in stage.reads:
-        inner = tensor.stage
-        result += _inputs(inner) if _is_step(tensor) and isinstance(inner, Stage) else [tensor]
-    return list(te.expr.merge_unique(tuple(result)))
-
-
-def _entry_dtype(core: Core, name: str) -> str:
-    return core.pattern.behaviour.buffers[name].dtype

@@ -110,7 +110,7 @@ class MappedOperator:
         problem = self.problem
         results = problem.batches * problem.sections * problem.out_blocks * problem.rows * problem.cols * problem.phases
         terms = problem.in_blocks * problem.taps * share_read(self.form)
-        return results * max(terms * problem.step, terms + len(self.form.computation.steps) - 1)
+        return results * (max(terms * problem.step, terms + len(self.form.computation.steps) - 1) + problem.after)
 
     @property
     def extra_bytes(self) -> int:

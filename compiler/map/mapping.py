@@ -95,8 +95,9 @@ class Mapping:
         operands = self.computation.operands
         tensors = {name: access.tensor for name, access in operands.items()}
         tensors |= {name: table.source for name, table in self.computation.tables.items()}
+        tensors |= {name: lanes.tensor for name, lanes in self.computation.lanes.items()}
         reads = ", ".join(f"{name} = {tensor.name}" for name, tensor in tensors.items())
-        names = " + ".join(step.intrinsic.name for step in self.computation.steps)
+        names = " + ".join(step.intrinsic.name for step in self.computation.all_steps)
         pieces = f"; by {_plain((self.chunk,))[0]}" if self.chunk else ""
         return f"{names}: {', '.join(parts)}{pieces} ({reads}; {self.used:.0%} of the lanes used)"
 
@@ -117,7 +118,7 @@ def signatures(computation: Computation) -> dict[str, Signature]:
 
 def mappings(computation: Computation, core: Core) -> Iterator[Mapping]:
     """All mappings of a computation onto the axes of its last intrinsic."""
-    grouped = _lane_groups(computation, core) if core.held is None else signature_groups(computation, core)
+    grouped = _lane_groups(computation, core) if computation.held is None else signature_groups(computation, core)
     for groups in grouped:
         yield Mapping(computation, groups)
 

@@ -2,7 +2,8 @@
 """The packed tensor expression of a mapping, as the schedule of tiles expects it.
 
 windows: the padded inputs, in packed dimensions
-steps before the sums, and sums: [sections, batches, blocks of results, rows, columns, entry]
+steps before the sums, sums, and steps after: [sections, batches, blocks of results, rows, columns,
+entry]
 results: the epilogue of the plain expression, on packed indices
 """
 
@@ -15,13 +16,15 @@ from typing import Any
 
 from vdla.compiler import ir, te
 from vdla.compiler.map.access import BlockDim, LoopDim, VectorDim, WindowDim, place_name
-from vdla.compiler.map.computation import FromOperand, FromPlace, FromStep, FromTable, Step
+from vdla.compiler.map.computation import FromLanes, FromOperand, FromPlace, FromStep, FromTable, Step
+from vdla.compiler.map.entries import axis_extents
 from vdla.compiler.map.mapping import ROW_BLOCKS
 from vdla.compiler.map.packed_form import PackedForm
+from vdla.compiler.map.packed_lanes import lanes_of
 from vdla.compiler.map.packed_operand import PackedOperand, at_places, value_of
 from vdla.compiler.map.packed_scale import PackedScale
 from vdla.compiler.map.places import MovingValue
-from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SUMS
+from vdla.compiler.operators.vdla.roles import AFTER, OUTPUT, RESULTS, SUMS
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Buffer
 
@@ -30,21 +33,30 @@ _ReadTable = Callable[[tuple[ir.Expr, ...]], ir.Load]
 
 
 def packed_tensors(form: PackedForm, scale: PackedScale | None) -> list[te.Tensor]:
-    """[each operand, each table, (scale,) output]; the last is computed from the others, and raw
-    results have no scale.
+    """[each operand, table, operand of lanes, (scale,) output]; the last is computed from the
+    others, and raw results have no scale.
     """
     inputs = {name: _placeholder(form, name) for name in form.operands}
     read = {name: _window(form, name, inputs[name]) for name in form.streamed}
     tables = {
         name: te.placeholder(table.entry, table.source.dtype, tensor) for name, (tensor, table) in form.tables.items()
     }
-    sums = _sums(form, inputs | read, tables)
-    return [*inputs.values(), *tables.values(), *_results(form, sums, scale, _result_table(form))]
+    lanes = {name: operand.placeholder() for name, operand in lanes_of(form).items()}
+    sums = _sums(form, inputs | read | {_of_lanes(name): tensor for name, tensor in lanes.items()}, tables)
+    return [*inputs.values(), *tables.values(), *lanes.values(), *_results(form, sums, scale, _result_table(form))]
 
 
 def step_name(form: PackedForm, step: Step) -> str:
     """The stage of a step."""
+    if step in form.computation.steps_after:
+        number = form.computation.steps_after.index(step)
+        return f"{AFTER}_{number}" if number else AFTER
     return SUMS if step is form.computation.steps[-1] else step.name
+
+
+def _of_lanes(name: str) -> str:
+    """The key of an operand of lanes, apart from those of other operands."""
+    return f"{name} of lanes"
 
 
 def _placeholder(form: PackedForm, name: str) -> te.Tensor:
@@ -82,7 +94,7 @@ def _sums(form: PackedForm, read: MappingOf[str, te.Tensor], tables: MappingOf[s
     """The last step; `read` has the tensor that each operand is read from."""
     names, shape = result_axes(form)
     done: dict[str, te.Tensor] = {}
-    for step in form.computation.steps:
+    for step in form.computation.all_steps:
         reduced = _reduce_axes(form) if step is form.computation.steps[-1] else {}
 
         def value(*at: te.Value, step: Step = step, reduced: MappingOf[str, te.ReduceAxis] = reduced) -> te.Value:
@@ -94,10 +106,10 @@ def _sums(form: PackedForm, read: MappingOf[str, te.Tensor], tables: MappingOf[s
                 if not isinstance(source, FromTable | FromPlace)
             }
             entries |= {name: _moving(form, value, named) for name, value in form.moving.items()}
-            return _combined(step, entries, whole, _entry_axes(form, named), list(reduced.values()))
+            return _combined(step, entries, whole, _places_in(form, step, named), list(reduced.values()))
 
         done[step.name] = te.compute(shape, te.with_axes(names, value), step_name(form, step))
-    return done[form.computation.steps[-1].name]
+    return done[form.computation.all_steps[-1].name]
 
 
 def result_axes(form: PackedForm) -> tuple[list[str], list[int]]:
@@ -125,7 +137,7 @@ def _reduce_axes(form: PackedForm) -> dict[str, te.ReduceAxis]:
 
 def _entry(
     form: PackedForm,
-    source: FromOperand | FromStep | ir.Const,
+    source: FromOperand | FromStep | FromLanes | ir.Const,
     named: dict[str, Any],
     at: tuple[te.Value, ...],
     read: MappingOf[str, te.Tensor],
@@ -135,6 +147,8 @@ def _entry(
     match source:
         case FromOperand(name):
             return read[name][_indices(form, form.operands[name], named)]
+        case FromLanes(name):
+            return read[_of_lanes(name)][lanes_of(form)[name].at(named)]
         case FromStep(name):
             return done[name][at]
         case ir.Const(value=value, dtype=dtype):
@@ -173,6 +187,14 @@ def _entry_axes(form: PackedForm, named: MappingOf[str, Any]) -> dict[str, Any]:
     """The place within an entry along each axis of the intrinsic."""
     rows, lanes, _ = form.axes
     return {rows: named["b"], lanes: named["o"], **{axis: named[name] for axis, name in form.term_names.items()}}
+
+
+def _places_in(form: PackedForm, step: Step, named: MappingOf[str, Any]) -> dict[str, Any]:
+    """The place within an entry along each axis of a step."""
+    if step is form.computation.steps[-1]:
+        return _entry_axes(form, named)
+    rows, lanes = list(axis_extents(step.intrinsic))[:2]
+    return {rows: named["b"], lanes: named["o"]}
 
 
 def _places(form: PackedForm, named: MappingOf[str, Any]) -> dict[str, Any]:
@@ -240,7 +262,7 @@ def _results(form: PackedForm, sums: te.Tensor, packed: PackedScale | None, tabl
 
     def value(*i: te.Value) -> te.Value:
         total, lane = sums[i], scale[packed.indices(dict(zip(names, i, strict=True)))]
-        loads = {form.computation.stage.name: total.expr, form.scale.name: lane.expr}
+        loads = {form.computation.result.name: total.expr, form.scale.name: lane.expr}
         expr = _with_loads(plain.expr, loads, read)
         return te.Value(expr, plain.dtype, tensors=(sums, scale, *tables))
 

@@ -121,7 +121,7 @@ class PackedForm:
     @property
     def raw(self) -> bool:
         """Whether the result is the sums themselves."""
-        return self.output.stage is self.computation.stage
+        return self.output.stage is self.computation.result
 
     @property
     def epilogue(self) -> Stage:
@@ -134,7 +134,7 @@ class PackedForm:
         """The plain input of the epilogue."""
         table = None if self.result_table is None else self.result_table[1].source
         read = [tensor for tensor in self.epilogue.reads if tensor is not table]
-        scales = [tensor for tensor in read if tensor.stage is not self.computation.stage]
+        scales = [tensor for tensor in read if tensor.stage is not self.computation.result]
         if len(scales) != 1:
             got = ", ".join(tensor.name for tensor in scales) or "none"
             raise MapError(f"{self.output.name} must read the sums and one input, got {got}")

@@ -44,7 +44,7 @@ class PackedScale:
         loads = {e for e in ir.walk_expr(stage.value.expr) if isinstance(e, ir.Load)}
         axis_vars = tuple(ir.Var(axis_name(axis)) for axis in stage.axes)
         for load in loads:
-            if load.buffer == form.computation.stage.name and load.indices != axis_vars:
+            if load.buffer == form.computation.result.name and load.indices != axis_vars:
                 rule = f"{stage.name} must read {load.buffer} at its own index"
                 raise MapError(f"{rule}, got {ir.expr_text(load)}")
         mine = [load for load in loads if load.buffer == self.plain.name]

@@ -19,6 +19,7 @@ from vdla.compiler.arith import index_function
 from vdla.compiler.map.mapping import ROW_BLOCKS
 from vdla.compiler.map.packed_expression import result_axes
 from vdla.compiler.map.packed_form import PackedForm
+from vdla.compiler.map.packed_lanes import lanes_of
 from vdla.compiler.map.packed_scale import radices
 from vdla.compiler.map.untiled_form import UntiledForm
 from vdla.compiler.operators.vdla.roles import OUTPUT, SCALE
@@ -132,6 +133,7 @@ def packed_inputs(untiled: UntiledForm) -> dict[str, te.Tensor]:
     packed = {form.parameter(name): operand.packed(form.parameter(name)) for name, operand in form.operands.items()}
     tables = [*form.tables.values(), *([form.result_table] if form.result_table else [])]
     packed |= {name: table.packed(name) for name, table in tables}
+    packed |= {operand.parameter: operand.packed() for operand in lanes_of(form).values()}
     return packed if untiled.scale is None else packed | {str(SCALE): untiled.scale.packed()}
 
 

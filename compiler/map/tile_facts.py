@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -11,7 +12,9 @@ import numpy.typing as npt
 
 from vdla.compiler import ir
 from vdla.compiler.map.access import WindowDim, form_values
+from vdla.compiler.map.computation import Step
 from vdla.compiler.map.packed_form import PackedForm
+from vdla.compiler.map.packed_lanes import lanes_of
 from vdla.compiler.map.packed_operand import PackedOperand
 from vdla.compiler.map.packed_scale import PackedScale
 from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
@@ -93,23 +96,48 @@ def tiling_problem(form: PackedForm, scale: PackedScale | None) -> TilingProblem
         cuts=(len(cuts[0]), len(cuts[1])),
         breaks=(len(breaks[0]), len(breaks[1])),
         sections=prod(extents[axis] for axis in form.loops.sections if axis != form.separate),
-        sums=sum(step.intrinsic.in_place is None for step in form.computation.steps),
+        sums=sum(step.intrinsic.in_place is None for step in form.computation.all_steps),
         entry=form.config.wgt_entry_bytes / form.config.inp_entry_bytes if through_wgt else 1.0,
         step=cycles.step,
         pause=cycles.pause,
+        after=_step_cycles(form.computation.steps_after),
+        resident=_resident(form),
     )
 
 
 def _cycles(form: PackedForm) -> StepCycles:
     """The cost of all steps of a term; one cycle where the machine's own units compute it."""
-    result: list[StepCycles] = []
-    for step in form.computation.steps:
-        immediates = {name: int(read.value) for name, read in step.reads.items() if isinstance(read, ir.Const)}
-        result += [step.intrinsic.cycles(immediates)] if step.intrinsic.cycles else []
+    result = _declared_cycles(form.computation.steps)
     if not result:
         return StepCycles(1, 0)
-    plain = len(form.computation.steps) - len(result)
-    return StepCycles(plain + sum(cost.step for cost in result), sum(cost.pause for cost in result))
+    return StepCycles(_step_cycles(form.computation.steps), sum(cost.pause for cost in result))
+
+
+def _step_cycles(steps: Sequence[Step]) -> int:
+    """The cycles of steps, one after the other."""
+    declared = _declared_cycles(steps)
+    return len(steps) - len(declared) + sum(cost.step for cost in declared)
+
+
+def _declared_cycles(steps: Sequence[Step]) -> list[StepCycles]:
+    """The costs of those of some steps that extensions compute."""
+    result: list[StepCycles] = []
+    for step in steps:
+        immediates = {name: int(read.value) for name, read in step.reads.items() if isinstance(read, ir.Const)}
+        result += [step.intrinsic.cycles(immediates)] if step.intrinsic.cycles else []
+    return result
+
+
+def _resident(form: PackedForm) -> tuple[int, int, int]:
+    """Entries of the input, the weight and the accumulator buffer that operands of lanes take.
+
+    MapError where one of them is no operand of lanes in this form.
+    """
+    sizes = {Buffer.INP: 0, Buffer.WGT: 0, Buffer.ACC: 0}
+    for operand in lanes_of(form).values():
+        operand.require_lanes()
+        sizes[operand.buffer] += operand.entries
+    return sizes[Buffer.INP], sizes[Buffer.WGT], sizes[Buffer.ACC]
 
 
 def _window(form: PackedForm) -> dict[str, Any]:

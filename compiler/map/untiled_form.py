@@ -10,9 +10,10 @@ from math import prod
 
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.intrinsics import dma, requantise
-from vdla.compiler.map.computation import FromTable
+from vdla.compiler.map.computation import FromLanes, FromTable
 from vdla.compiler.map.packed_expression import packed_tensors, step_name
 from vdla.compiler.map.packed_form import PackedForm
+from vdla.compiler.map.packed_lanes import lanes_of
 from vdla.compiler.map.packed_operand import PackedOperand
 from vdla.compiler.map.packed_scale import PackedScale
 from vdla.compiler.map.tile_facts import tiling_problem
@@ -81,6 +82,7 @@ class UntiledForm:
             },
             results=self._results,
             tables=tuple(self._table_loads()),
+            after={step_name(form, step): step.intrinsic for step in form.computation.steps_after},
         )
 
     @property
@@ -90,10 +92,14 @@ class UntiledForm:
         return requantise.raw(config) if self.form.raw else stage or requantise.requantise(config)
 
     def _table_loads(self) -> Iterator[tuple[str, str, Intrinsic]]:
-        """The stage that reads a table, the table, and what loads it there."""
-        form = self.form
-        for step in form.computation.steps:
+        """A stage, the table or the operand of lanes that it reads, and what loads that."""
+        form, lanes = self.form, lanes_of(self.form)
+        for step in form.computation.all_steps:
             for operand, read in step.reads.items():
+                if isinstance(read, FromLanes):
+                    of = lanes[read.name]
+                    load = dma.load(form.config, of.buffer, of.lanes, dtype=of.read.buffer.dtype)
+                    yield step_name(form, step), of.parameter, load
                 if isinstance(read, FromTable):
                     parameter, table = form.tables[read.name]
                     buffer = Buffer[step.intrinsic.scopes[operand].upper()]

@@ -210,7 +210,7 @@ def uses(operator: MappedOperator, names: tuple[str, ...]) -> bool:
     """Whether a mapping has a step of an extension, or sends results through its stage."""
     stage = operator.config.stage
     staged = stage is not None and stage.name in names and operator.form.stage is not None
-    return staged or any(step.intrinsic.name in names for step in operator.mapping.computation.steps)
+    return staged or any(step.intrinsic.name in names for step in operator.mapping.computation.all_steps)
 
 
 def _reason(job: MeasureJob, report: MappingReport) -> str:

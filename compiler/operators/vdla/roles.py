@@ -23,4 +23,5 @@ CONSTANTS = (WEIGHT, SCALE, TABLE)
 # Stages.
 WINDOW = Role("window")  # the padded input
 SUMS = Role("sums")  # accumulated over the kernel and the input channels
+AFTER = Role("after")  # the first of the steps on finished sums
 RESULTS = Role("results")  # emitted from the accumulator

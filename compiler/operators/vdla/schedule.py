@@ -7,6 +7,7 @@
             for output block in the group:
                 load its weights for this chunk             # once per group, if they are kept
                 for y, x: for ci, ky, kx: accumulate; in the last chunk: requantise
+                in the last chunk: for y, x: steps on finished sums, if any; requantise here instead
                 in the last chunk: store
 
 `by_blocks` accumulates one input block at a time, just after loading its part of the window and of
@@ -58,9 +59,9 @@ class TileAxes:
 @dataclass(frozen=True, slots=True)
 class TileIntrinsics:
     """The intrinsics of the stages: `windows` load the input, `before` are stages in the
-    accumulator that the sums read, in order, and `weights` has the parameter loaded as weights, if
-    any. `results` sends finished sums to the output buffer. `tables` are loaded once: the reading
-    stage, the parameter, the load.
+    accumulator that the sums read, in order, `after` those on finished sums, and `weights` has the
+    parameter loaded as weights, if any. `results` sends what is finished to the output buffer.
+    `tables` are loaded once: the reading stage, the parameter, the load.
     """
 
     windows: Mapping[str, Intrinsic]
@@ -69,11 +70,12 @@ class TileIntrinsics:
     weights: Mapping[str, Intrinsic]
     results: Intrinsic
     tables: tuple[tuple[str, str, Intrinsic], ...] = ()
+    after: Mapping[str, Intrinsic] = field(default_factory=dict)
 
     @property
     def stages(self) -> dict[str, Intrinsic]:
         """All but the weights."""
-        return {**self.windows, **self.before, SUMS: self.sums}
+        return {**self.windows, **self.before, SUMS: self.sums, **self.after}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,8 @@ class StagedFunction:
         tables = {
             s.cache_read(stage, table, load.scopes[load.output.name]): load for stage, table, load in intrinsics.tables
         }
+        for table, load in tables.items():
+            s.full_extent(table, *(axis.var for axis in _block(s, table).axes[-len(load.output.shape) :]))
         return StagedFunction(_first(s.fn, tables), intrinsics, weights[0] if weights else None, tables)
 
 
@@ -140,7 +144,7 @@ class _Question:
 def _key(staged: StagedFunction) -> tuple[object, ...]:
     """What of a staged function its text does not say."""
     intrinsics = staged.intrinsics
-    tables = (intrinsics.windows, intrinsics.before, intrinsics.weights, staged.tables)
+    tables = (intrinsics.windows, intrinsics.before, intrinsics.weights, intrinsics.after, staged.tables)
     return (*(tuple(table.items()) for table in tables), intrinsics.sums, intrinsics.results, staged.weights)
 
 
@@ -163,7 +167,7 @@ def _placed(question: _Question) -> tuple[ir.Function, Mapping[str, Intrinsic]]:
         _place_weights(s, staged.weights, outer, part, tiling.keep_weights, all_weights_fit(config, problem))
         s.full_extent(staged.weights, *(axis.var for axis in _block(s, staged.weights).axes[-len(load.output.shape) :]))
         stages[staged.weights] = load
-    _place_results(s, outer, part, x)
+    _place_results(s, outer, part, x, list(intrinsics.after))
     if tiling.strips > 1:
         s.strips(SUMS, tiling.strips)
     if not problem.raw:
@@ -294,9 +298,15 @@ def _allocate(s: Schedule, stage: str, outer: _Outer, all_groups: bool) -> None:
         s.store_at(stage, outer["groups"][-1])
 
 
-def _place_results(s: Schedule, outer: _Outer, part: str, x: str) -> None:
-    """Emit each result in the pass that completes its sum; store each completed output block."""
-    s.reverse_compute_at(RESULTS, x)
+def _place_results(s: Schedule, outer: _Outer, part: str, x: str, after: Sequence[str]) -> None:
+    """Emit each result in the pass that completes it; store each completed output block.
+
+    Steps `after` the sums are passes over a completed block; the last one emits.
+    """
+    for stage in after:
+        s.reverse_compute_at(stage, part)
+    entry = len(_ENTRY_AXES[:2])
+    s.reverse_compute_at(RESULTS, s.loops(after[-1])[-1 - entry] if after else x)
     s.reverse_compute_at(OUTPUT, part)
-    for stage in (SUMS, RESULTS):
+    for stage in (SUMS, *after, RESULTS):
         s.store_at(stage, _tile_loop(outer))

@@ -25,7 +25,7 @@ def busiest_unit(config: Config, problem: TilingProblem, c: Candidates) -> Float
     per_byte = config.dram.beat_cycles / config.axi_bytes
     latency = config.dram.read_latency + timing.read_delay(config)
     depth = timing.ISSUE_DELAY + timing.compute_depth(config)
-    sums = problem.taps * problem.kept * problem.in_blocks * problem.step
+    sums = problem.taps * problem.kept * problem.in_blocks * problem.step + problem.after
     computation = batches * problem.out_blocks * problem.results(problem.rows, problem.cols) * sums
     entry = config.inp_entry_bytes * per_byte
     window = problem.unit * problem.inputs * entry

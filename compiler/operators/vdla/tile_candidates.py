@@ -143,13 +143,14 @@ def fitting(config: Config, problem: TilingProblem, c: Candidates) -> Bools:
     weight_copies = np.where(~c.keep_weights | (c.over == _GROUPS), c.threads, 1)
     slot = config.acc_bits // config.out_bits if problem.raw else 1
     lanes = c.out_blocks * problem.lanes * np.where(c.over == _GROUPS, c.threads, 1)
+    inp, wgt, acc = problem.resident
     good: Bools = (
         (
             (0 if problem.through_acc or problem.through_wgt else window)
-            <= (config.inp_depth // 2 if problem.chained else config.inp_depth)
+            <= (config.inp_depth // 2 if problem.chained else config.inp_depth) - inp
         )
-        & (weights * weight_copies + (window if problem.through_wgt else 0) <= config.wgt_depth)
-        & (results * copies * problem.sums + (window if problem.through_acc else 0) <= config.acc_depth)
+        & (weights * weight_copies + (window if problem.through_wgt else 0) <= config.wgt_depth - wgt)
+        & (results * copies * problem.sums + (window if problem.through_acc else 0) <= config.acc_depth - acc)
         & (results * copies * slot <= config.out_depth)
         & (lanes <= config.scl_depth)
         & ((problem.sections == 1) | (problem.out_blocks % c.out_blocks == 0))  # tiles do not cross sections
@@ -191,6 +192,9 @@ def estimated(config: Config, problem: TilingProblem, c: Candidates) -> NDArray[
     pieces = (rows + problem.breaks[0]) * (cols + problem.breaks[1]) / tiles
     taps = problem.results(c.rows, c.cols) * c.in_blocks * problem.taps * problem.kept
     compute = c.out_blocks * (taps * problem.step + pieces * problem.pause)
+    if problem.after:
+        after = problem.results(c.rows, c.cols) * problem.after + timing.compute_depth(config)
+        compute = compute + c.out_blocks * after / chunks
     window = problem.window_blocks(c.out_blocks, c.in_blocks) * (problem.window(c.rows, c.cols) * inp + c.rows)
     if problem.through_acc:
         compute = compute + window + config.dram.read_latency

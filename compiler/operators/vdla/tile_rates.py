@@ -199,7 +199,8 @@ def _computation(
     apart = (uneven | c.by_blocks & (problem.in_blocks % c.in_blocks != 0)) & steps.completes
     drained = apart * (results + 2 * timing.compute_depth(config))
     terms = results * steps.in_blocks * problem.taps * problem.kept * problem.step
-    return np.asarray(terms + waiting + drained, np.float64)
+    after = (results * problem.after + timing.compute_depth(config)) * steps.completes if problem.after else 0
+    return np.asarray(terms + waiting + drained + after, np.float64)
 
 
 def _pieces_of_tile(problem: TilingProblem, steps: TileSteps) -> Floats:

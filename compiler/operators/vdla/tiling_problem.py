@@ -34,7 +34,8 @@ class TilingProblem:
     sequence, each with separate output blocks and weights. `sums`: entries of the accumulator for
     one result. `entry`: bytes read per window entry, relative to an entry of the input buffer.
     `step`: cycles of one term, `pause`: cycles of an instruction besides its terms, where an
-    extension computes them.
+    extension computes them. `after`: cycles for each finished sum, in passes of their own.
+    `resident`: entries of the input, the weight and the accumulator buffer that stay occupied.
     """
 
     batches: int
@@ -65,6 +66,8 @@ class TilingProblem:
     entry: float = 1.0
     step: int = 1
     pause: int = 0
+    after: int = 0
+    resident: tuple[int, int, int] = (0, 0, 0)
 
     @property
     def joined(self) -> TilingProblem:
@@ -159,4 +162,4 @@ def lanes_are_replaced(config: Config, problem: TilingProblem) -> bool:
 
 def all_weights_fit(config: Config, problem: TilingProblem) -> bool:
     """Whether the weight buffer holds the weights of all output blocks."""
-    return problem.out_blocks * problem.in_blocks * problem.weights <= config.wgt_depth
+    return problem.out_blocks * problem.in_blocks * problem.weights <= config.wgt_depth - problem.resident[1]

@@ -212,6 +212,62 @@ def test_an_operator_that_is_no_layer_has_the_reason() -> None:
     assert reasons(example("max_pool"), graph)["sum"] == f"{rule}, got QAdd"
 
 
+# --- steps behind products ------------------------------------------------------------------------
+
+
+def multiples(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    """Weights in -3..3, times a factor of their channel."""
+    return (rng.integers(-3, 4, shape) * rng.choice([1, 5, 12, 37], (shape[0], 1))).astype(np.int8)
+
+
+def stretched(layer: NetworkLayer, config: Config) -> Any:
+    """Weights without the common factor of their channel, which multiplies sums."""
+    if "weight" not in layer.constants:
+        raise vdla.LayerError("a layer with weights")
+    data, weight = layer.definition.inputs[:2]
+    plain = layer.constants["weight"].astype(np.int64)
+    common = np.maximum(np.gcd.reduce(plain, axis=1), 1)
+    k = vdla.te.reduce_axis(weight.shape[1], "k")
+    factor = vdla.te.placeholder((weight.shape[0],), "int8", "factor")
+    quotient = vdla.te.placeholder(weight.shape, "int8", "quotient")
+    wide = partial(vdla.te.cast, "int32")
+    shape = layer.definition.output.shape
+    sums = vdla.te.compute(shape, lambda n, m: vdla.te.sum(wide(data[n, k]) * wide(quotient[m, k]), axis=k), "product")
+    whole = vdla.te.compute(shape, lambda n, m: sums[n, m] * wide(factor[m]), "whole")
+    constants = {"factor": common.astype(np.int8), "quotient": (plain // common[:, None]).astype(np.int8)}
+    return vdla.Formulation(vdla.definitions.requantised(whole, 1)[1], constants)
+
+
+def declare_stretch(config: Config) -> Any:
+    """Sums times a factor of their lane."""
+    sums = vdla.te.placeholder((config.batch, config.block_out), "int32", "sums")
+    factor = vdla.te.placeholder((config.block_out,), config.wgt_dtype, "factor")
+    value = vdla.te.compute(sums.shape, lambda b, o: sums[b, o] * vdla.te.cast("int32", factor[o]), "acc")
+    scopes = {"sums": "acc", "factor": "wgt", "acc": "acc"}
+    return vdla.Extension(
+        name="stretch", doc="Own.", output=value, scopes=scopes, in_place="sums", formulation=stretched
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["pynq_z1", "batch4"])
+@pytest.mark.parametrize("features", [(48, 64, 32), (50, 37, 9)])
+def test_a_factor_for_each_channel_follows_a_product(
+    features: tuple[int, ...], preset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PlugInChoice, "_require_faster", lambda *_: None)
+    graph = import_network(gallery.perceptron(weights=multiples, features=features))
+    data = {"features": np.random.default_rng(0).standard_normal((1, features[0])).astype(np.float32)}
+    machine = extend(Config.preset(preset), declare_stretch)
+    dense = {node.name: "vdla" for node in fuse_qdq(graph).nodes if node.op == "vdla.QDense"}
+    with compile_network(graph, machine, place=dense) as made:
+        used = [op.extensions for step in made.artifact.plan.steps for op in step.placement.operators]
+        assert used.count(("stretch",)) == len(features) - 1
+        wanted, got = evaluate(graph, data, prefer="definition"), made.run(data).outputs
+        for name, values in wanted.items():
+            np.testing.assert_array_equal(got[name], values)
+
+
 # --- formulations ---------------------------------------------------------------------------------
 
 
