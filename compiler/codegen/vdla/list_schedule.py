@@ -110,6 +110,7 @@ _WEIGHTS, _SCALES, _LANES = len(Unit), len(Unit) + 1, len(Unit) + 2
 _UNIT_OF_LANE = (*_UNITS, _LOAD, _LOAD)
 _RELAY_CYCLES = 20  # compute drains to pass on the end of a STORE to load
 _RESERVED_TILES = 4  # input tiles that a part of mostly loads gets while the part before it runs
+_COPY_SHARE = 2  # how much less a load of state counts: more holds back parts that could begin
 _UNPLACED = -1
 
 
@@ -151,6 +152,7 @@ class _Scheduler:
         self.spaces = [BufferSpace(config.depths[buffer]) for buffer in Buffer]
         self.clock = [0] * len(Unit)
         self.stores = 0
+        self.held = 0  # the state of the stage
         self.relayed = -1  # the last STORE whose end load knows of
         self.ahead = ahead
         self._read(steps)
@@ -172,6 +174,7 @@ class _Scheduler:
         """The columns as lists: single elements are read faster."""
         count = len(steps.unit)
         self.part, self.unit, self.busy, self.tail = map(_list, (steps.part, steps.unit, steps.busy, steps.tail))
+        self.copy, self.state = _list(steps.copy), _list(steps.state)
         self.sources: list[list[int]] = [[] for _ in range(count)]  # the STOREs of what a LOAD reads
         for load, store in steps.stores.tolist():
             self.sources[load].append(store)
@@ -231,6 +234,8 @@ class _Scheduler:
     def _start(self, step: int, unit: int, limit: int) -> int:
         """The earliest start, or some time after the limit."""
         start = max(self.clock[unit], self.ready[step])
+        if self.copy[step] and not 0 < self.state[step] == self.held:
+            start += self.copy[step] // _COPY_SHARE
         if self.sources[step] and self._needs_relay(step):
             start = max(start, self.clock[_COMPUTE])
         for tile in self.tiles[step]:
@@ -285,6 +290,8 @@ class _Scheduler:
         self.clock[unit] = start + self.busy[step]
         if self.ahead:
             self.clock[_LOAD] += self.word_beats  # instructions come by the same port
+        if self.copy[step]:
+            self.held = self.state[step]
         end = start + self.busy[step] + self.tail[step]
         if unit == _STORE:
             self.number[step], self.stores = self.stores, self.stores + 1

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.macro_op import MacroOp, field_unit
 from vdla.compiler.codegen.vdla.macro_ops import NO_TILE, TiledOps
-from vdla.compiler.codegen.vdla.state_loads import is_state_load
+from vdla.compiler.codegen.vdla.state_loads import contents, is_state_load
 from vdla.hardware import isa, timing
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Extended, Footprints, Gemm, Load, Store, Unit, Vector, Where
@@ -42,16 +42,19 @@ class Part:
 class Steps:
     """Columns over all steps, and over all tiles.
 
-    A step keeps its `unit` busy for `busy` cycles, and ends `tail` cycles later. `tiles[s]` are the
-    tiles that step `s` uses, with NO_TILE in unused columns. `waits` has (step, earlier step) for
-    all that must have ended; `stores` has the pairs of a LOAD and the STOREs that it waits for.
-    `partners` has pairs of tiles of the accumulator that a VECTOR reads together.
+    A step keeps its `unit` busy for `busy` cycles, and ends `tail` cycles later. Unless the stage
+    has its `state`, loads of it take `copy` cycles before; 0 is a state that is not known.
+    `tiles[s]` are the tiles that step `s` uses, with NO_TILE in unused columns. `waits` has (step,
+    earlier step) for all that must have ended; `stores` has the pairs of a LOAD and the STOREs that
+    it waits for. `partners` has pairs of tiles of the accumulator that a VECTOR reads together.
     """
 
     part: Ints
     unit: Ints
     busy: Ints
     tail: Ints
+    copy: Ints
+    state: Ints
     tiles: Ints
     waits: Ints
     stores: Ints
@@ -75,6 +78,10 @@ def steps_of(config: Config, parts: Sequence[Part]) -> Steps:
         unit=unit,
         busy=np.concatenate([item.busy for item in part_steps]),
         tail=np.concatenate([item.tail for item in part_steps]),
+        copy=np.concatenate([item.copy for item in part_steps]),
+        state=np.concatenate(
+            [_states(part.ops, first) for part, first in zip(parts, first_tile.tolist(), strict=False)]
+        ),
         tiles=used,
         waits=np.unique(np.concatenate([_tile_waits(unit, used), _state_waits(config, parts), stores]), axis=0),
         stores=stores,
@@ -99,6 +106,7 @@ class _PartSteps:
     unit: Ints
     busy: Ints
     tail: Ints
+    copy: Ints
     tiles: Ints
     align: Ints
 
@@ -107,8 +115,7 @@ class _PartSteps:
         starts = ops.starts
         rates = [(isa.unit_of(f.instruction), busy_cycles(config, f), tail_cycles(config, f)) for f in ops.ops.forms]
         unit, busy, tail = np.array(rates, np.int64)[ops.ops.form].T
-        loads = is_state_load(ops.ops)
-        busy[loads] = 0  # most are left out
+        loads = _loads_before(ops)
         firsts = starts[:-1]
         align = np.ones(len(ops.entries), np.int64)
         for number, rows in ops.ops.rows():
@@ -117,11 +124,27 @@ class _PartSteps:
                 np.maximum.at(align, ops.tile[rows, position], field_unit(config, form.instruction, name).numerator)
         return _PartSteps(
             unit=unit[firsts],
-            busy=np.add.reduceat(busy, firsts),
+            busy=np.add.reduceat(np.where(loads, 0, busy), firsts),
             tail=tail[starts[1:] - 1],
+            copy=np.add.reduceat(np.where(loads, busy + tail, 0), firsts),
             tiles=_without_duplicates(_tiles_of_groups(ops, loads)),
             align=align,
         )
+
+
+def _loads_before(ops: TiledOps) -> NDArray[np.bool_]:
+    """Of each operation, whether it loads state for the one behind it, of the same group."""
+    loads = is_state_load(ops.ops)
+    loads[ops.starts[1:] - 1] = False
+    return loads
+
+
+def _states(ops: TiledOps, first: int) -> Ints:
+    """What the loads of state of each group load, by the numbers of tiles from `first` on."""
+    result = np.zeros(ops.groups, np.int64)
+    loads = _loads_before(ops)
+    result[ops.group[loads]] = contents(ops, first)[loads]
+    return result
 
 
 def _partners(ops: TiledOps) -> Ints:

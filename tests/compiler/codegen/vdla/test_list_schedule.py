@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,12 +21,14 @@ from vdla.compiler.codegen.vdla.macro_ops import NO_TILE, MacroOps
 from vdla.compiler.codegen.vdla.program_tensors import Place
 from vdla.compiler.codegen.vdla.schedule_steps import steps_of
 from vdla.compiler.codegen.vdla.webs import split_tiles
-from vdla.compiler.operators.vdla import ChainStep, Operator
+from vdla.compiler.extensions import extend
+from vdla.compiler.operators.vdla import Chain, ChainStep, Operator
 from vdla.compiler.operators.vdla.chain import _link
 from vdla.compiler.templates import conv2d
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Footprints, Gemm, Load, MicroOp, Operand, Source, Store, Unit, Vector, VectorOp
+from vdla.simulator.timing import time_program
 from vdla.verification.programs.suite import NAMES
 
 TINY = Config.preset("tiny")
@@ -222,3 +225,16 @@ def test_webs_of_random_operations_are_those_found_one_by_one(monkeypatch: pytes
         offsets[np.isin(form, (6, 9)), 2] = 0
         ops = MacroOps(listed.forms, form, offsets, np.zeros(25, np.int64))
         assert webs(split_tiles(config, ops)) == webs(split_one_by_one(config, ops)), f"seed {seed}"
+
+
+def test_functions_whose_results_are_looked_up_do_not_take_turns() -> None:
+    """Each turn would load the other table, for 278 cycles."""
+    config = extend(Config.preset("pynq_z1"), "lut")
+    sizes: dict[str, Any] = {"batch": 1, "height": 56, "width": 56, "kernel": 1, "table": True, "chained": True}
+    wide = conv2d(config, in_channels=32, out_channels=128, **sizes)
+    narrow = conv2d(config, in_channels=128, out_channels=32, **sizes)
+    steps = [ChainStep("a", wide, {"data": "x", "output": "y"}), ChainStep("b", narrow, {"data": "y", "output": "z"})]
+    program = Chain(config, "two", steps, ("z",)).program
+    names = [isa.mnemonic_of(type(instruction)) for instruction in isa.decode(config, program.words)]
+    assert names.count("lut_load") == 2
+    assert time_program(program).total_cycles < 103_000
