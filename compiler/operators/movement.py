@@ -7,6 +7,7 @@ Negative axes count from the end.
 from __future__ import annotations
 
 import builtins
+import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -34,7 +35,7 @@ from vdla.compiler.operators.checks import (
     to_list,
 )
 from vdla.compiler.operators.results import result_name
-from vdla.compiler.operators.roles import GROUPED, OPERATOR, TILED_TRANSPOSE
+from vdla.compiler.operators.roles import GROUPED, OPERATOR, RUNS, TILED_TRANSPOSE
 
 _ZERO = te.const(0, "int32")
 _GROUP = 4  # elements: lanes at this distance are loaded and shuffled
@@ -53,29 +54,49 @@ def transpose(x: te.Tensor, perm: Sequence[int] | None = None, name: str | None 
     return te.compute(shape, lambda *i: x[tuple(i[d] for d in inverse)], result_name(x, "transpose", name))
 
 
-def tiled_transpose(x: te.Tensor, perm: Sequence[int], name: str) -> te.Tensor:
-    """The transposition of `transpose`, of static extents, where the last dimension moves: elements
-    are regrouped first, so that lanes along the result need shuffles only.
+def moved_runs(shape: Sequence[te.Dim], perm: Sequence[int]) -> list[tuple[int, ...]]:
+    """The dimensions of a tensor in the order of `perm`, without those of extent 1; neighbours that
+    move together are one run.
     """
-    shape = [x.shape[d] for d in perm]
-    moved = list(perm).index(len(perm) - 1)
-    extent = static_extent("transpose", "the last extent", x.shape[-1])
-    outer = [d for d in range(len(perm) - 1) if d != moved]
+    moved = [d for d in perm if not is_one(shape[d])]
+    following = dict(itertools.pairwise(sorted(moved)))
+    runs: list[tuple[int, ...]] = []
+    for d in moved:
+        if runs and following.get(runs[-1][-1]) == d:
+            runs[-1] += (d,)
+        else:
+            runs.append((d,))
+    return runs
+
+
+def tiled_transpose(x: te.Tensor, perm: Sequence[int], name: str) -> te.Tensor:
+    """The transposition of `transpose`, of static extents, where the last run of dimensions moves:
+    elements are regrouped first, so that lanes along the result need shuffles only.
+    """
+    runs = moved_runs(x.shape, perm)
+    moved, lanes = runs.index(max(runs)), len(runs) - 1
+    extents = [static_extents("transpose", "extent", [x.shape[d] for d in run]) for run in runs]
+    lengths = [math.prod(run) for run in extents]
+    outer = [r for r in range(lanes) if r != moved]
 
     def group(*i: te.Value) -> te.Value:
         *images, groups, lane, element = i
         place = groups * _GROUP + element
-        at = {perm[d]: index for d, index in zip(outer, images, strict=True)} | {perm[-1]: lane, perm[moved]: place}
-        value = x[tuple(at[d] for d in range(len(perm)))]
-        return value if extent % _GROUP == 0 else te.select(place < extent, value, te.const(0, x.dtype))
+        places = dict(zip(outer, images, strict=True)) | {lanes: lane, moved: place}
+        digits = [_unravel_index(places[r], extents[r]) for r in range(len(runs))]
+        at = dict(zip(itertools.chain(*runs), itertools.chain(*digits), strict=True))
+        value = x[tuple(at.get(d, _ZERO) for d in range(len(perm)))]
+        return value if lengths[moved] % _GROUP == 0 else te.select(place < lengths[moved], value, te.const(0, x.dtype))
 
-    extents = (*(shape[d] for d in outer), -(-extent // _GROUP), shape[-1], _GROUP)
-    groups = te.compute(extents, group, f"{name}_groups", {OPERATOR: TILED_TRANSPOSE, GROUPED: moved})
+    shape = (*(lengths[r] for r in outer), -(-lengths[moved] // _GROUP), lengths[lanes], _GROUP)
+    results = tuple(tuple(map(list(perm).index, run)) for run in runs)
+    groups = te.compute(shape, group, f"{name}_groups", {OPERATOR: TILED_TRANSPOSE, RUNS: results, GROUPED: moved})
 
     def value(*i: te.Value) -> te.Value:
-        return groups[(*(i[d] for d in outer), i[moved] // _GROUP, i[-1], i[moved] % _GROUP)]
+        at = [_ravel_index([i[d] for d in run], kinds) for run, kinds in zip(results, extents, strict=True)]
+        return groups[(*(at[r] for r in outer), at[moved] // _GROUP, at[lanes], at[moved] % _GROUP)]
 
-    return te.compute(shape, value, name)
+    return te.compute([x.shape[d] for d in perm], value, name)
 
 
 # --- the same elements under another shape --------------------------------------------------------

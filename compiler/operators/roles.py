@@ -27,5 +27,6 @@ RESULT = Role("result")  # the result in its layout
 GROUP = "group"  # output channels of a group of the convolution, 0 for one group
 CODING = "coding"  # of bit-serial weights
 STRIDE = "stride"  # of the windows along a row
-GROUPED = "grouped"  # of a transposition's groups: the dimension of the result that they are of
+RUNS = "runs"  # of a transposition: dimensions of the result that move together, none of extent 1
+GROUPED = "grouped"  # of a transposition's groups: the run that they are of
 PHASES = "phases"  # of a padded image: the stride that its columns are split by

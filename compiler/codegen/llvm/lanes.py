@@ -55,6 +55,12 @@ class AccessPattern:
         return self.is_static and all(b - a == 1 for a, b in zip(self.steps, self.steps[1:], strict=False))
 
     @property
+    def stride(self) -> int:
+        """The distance between consecutive lanes in elements; 0 if it differs."""
+        distances = {abs(b - a) for a, b in zip(self.steps, self.steps[1:], strict=False)}
+        return distances.pop() if len(distances) == 1 else 0
+
+    @property
     def span(self) -> int:
         """The number of elements from the lowest to the highest, both included."""
         return max(self.steps) - min(self.steps) + 1

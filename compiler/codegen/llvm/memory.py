@@ -141,18 +141,33 @@ class _Buffer:
 
     def load_span(self, pattern: AccessPattern) -> Value:
         """The lanes from one load of the whole span, or from two of its ends."""
-        builder, span = self.fb.builder, pattern.span
+        builder = self.fb.builder
         if pattern.is_contiguous:
-            return self.load_vector(_first(pattern), span)
-        steps = [step - min(pattern.steps) for step in pattern.steps]
+            return self.load_vector(_first(pattern), pattern.span)
+        first, skipped, span = self.span(pattern)
+        steps = [step - min(pattern.steps) + skipped for step in pattern.steps]
         width = _next_power_of_two(len(steps))
         if not width < span <= 2 * width:
-            whole = self.load_vector(_first(pattern), span)
+            whole = self.load_vector(first, span)
             return builder.shuffle_vector(whole, poison(whole.type), shuffle_mask(tuple(steps)))
-        low = self.load_one(_first(pattern), self.vector(width))
-        high = self.load_one(_first(pattern) + (span - width), self.vector(width))  # may overlap the first
+        low = self.load_one(first, self.vector(width))
+        high = self.load_one(first + (span - width), self.vector(width))  # may overlap the first
         mask = tuple(step if step < width else step - span + 2 * width for step in steps)
         return builder.shuffle_vector(low, high, shuffle_mask(mask))
+
+    def span(self, pattern: AccessPattern) -> tuple[Linear, int, int]:
+        """The first element to load, how many come before the lanes, and how many there are.
+
+        Of elements in groups of a stride, whole groups: LLVM then has one load for all elements of
+        the groups. They lie inside a buffer of whole groups.
+        """
+        first, stride, extents = _first(pattern), pattern.stride, self.fb.buffers[self.name].shape
+        static = [extent for extent in extents if isinstance(extent, int)]
+        in_groups = stride > 1 and len(static) == len(extents) and prod(static) % stride == 0
+        if not in_groups or any(factor % stride for factor in first.terms.values()):
+            return first, 0, pattern.span
+        skipped = first.const % stride
+        return first + -skipped, skipped, stride * len(pattern.steps)
 
     def load_lane_by_lane(self, pattern: AccessPattern) -> Value:
         """The lanes one by one; of a buffer in registers, LLVM turns this into shuffles."""

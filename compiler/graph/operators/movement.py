@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 
 from vdla.compiler import operators, te
 from vdla.compiler.graph.layouts import elementwise
@@ -11,11 +12,11 @@ from vdla.compiler.graph.machine.calls import concat
 from vdla.compiler.graph.operators.record import OperatorRecord, Trait, records
 from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall
 from vdla.compiler.ir import storage_dtype
-from vdla.compiler.operators.movement import tiled_transpose
+from vdla.compiler.operators.movement import moved_runs, tiled_transpose
 from vdla.compiler.target import Target
 
 _FEWEST = 8  # elements along which tiles of a transposition pay
-_SHUFFLED_BYTES = (4, 8)  # of elements that AVX-512F shuffles
+_SHUFFLES = {1: "avx512vbmi", 2: "avx512bw", 4: "avx512f", 8: "avx512f"}  # by the bytes of an element
 _MODES = ("constant", "edge", "reflect", "wrap")
 
 
@@ -31,13 +32,16 @@ def _transpose(call: NodeCall) -> te.Tensor:
 
 
 def _pays_in_tiles(target: Target, x: te.Tensor, perm: Sequence[int]) -> bool:
-    """Whether the last dimension moves, and vectors along it and along its successor are filled."""
-    if sorted(perm) != list(range(len(x.shape))):
-        return False  # which `transpose` refuses
-    fills = all(isinstance(x.shape[d], int) and x.shape[d] >= _FEWEST for d in (perm[-1], len(perm) - 1))
-    wide = storage_dtype(x.dtype).itemsize in _SHUFFLED_BYTES and target.has("avx512f")
-    static = all(isinstance(extent, int) for extent in x.shape)
-    return perm[-1] != len(perm) - 1 and fills and wide and static
+    """Whether the last elements of `x` move, and vectors along them and along those of the result
+    are filled.
+    """
+    if sorted(perm) != list(range(len(x.shape))) or not all(isinstance(extent, int) for extent in x.shape):
+        return False  # `transpose` refuses a wrong `perm`
+    runs = moved_runs(x.shape, perm)
+    if not runs or runs[-1] == max(runs):
+        return False
+    fills = all(prod(x.shape[d] for d in run) >= _FEWEST for run in (runs[-1], max(runs)))
+    return fills and target.has(_SHUFFLES[storage_dtype(x.dtype).itemsize])
 
 
 def _concat(call: NodeCall) -> te.Tensor:

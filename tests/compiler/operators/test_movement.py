@@ -250,10 +250,19 @@ def test_invalid_movement_arguments_are_refused(build, message):
     assert str(error.value) == message
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int16", "uint8", "bool"])
 @pytest.mark.parametrize(
     ("shape", "perm"),
-    [((2, 19, 5, 13), (0, 2, 3, 1)), ((3, 9, 140), (0, 2, 1)), ((17, 33), (1, 0)), ((8, 2, 3, 16), (3, 1, 2, 0))],
+    [
+        ((2, 19, 5, 13), (0, 2, 3, 1)),
+        ((3, 9, 140), (0, 2, 1)),
+        ((17, 33), (1, 0)),
+        ((8, 2, 3, 16), (3, 1, 2, 0)),
+        ((1, 9, 1, 7, 5), (0, 3, 2, 4, 1)),
+        ((3, 5, 2, 11), (2, 3, 0, 1)),
+        ((7, 4, 3, 1), (1, 3, 2, 0)),
+    ],
+    ids=str,
 )
 def test_tiles_of_a_transposition_move_all_elements(dtype, shape, perm):
     x = integers(shape, dtype)

@@ -92,6 +92,20 @@ def test_close_lanes_are_loaded_as_two_whole_vectors() -> None:
     assert module_text(far).count(" load <22 x float>") == 1
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize(("stride", "size"), [(2, 48), (3, 72), (4, 96), (4, 95), (4, 97)])
+def test_lanes_of_all_elements_of_groups_are_loaded_at_once(stride: int, size: int, backwards: bool) -> None:
+    group = mul(X, 8 * stride)
+    lane = binary("sub", 7 * stride, mul(LANE, stride)) if backwards else mul(LANE, stride)
+    lanes = [
+        vector("l", 8, store("y", (X, e, LANE), load("a", add(group, add(lane, ir.Const(e)))))) for e in range(stride)
+    ]
+    fn = function(buffers("float32", a=(size,), y=(2, stride, 8)), ir.For("x", 2, ir.seq(*lanes)))
+    check(fn, ramp(size))
+    places = set(re.findall(r" load <.*", module_text(fn)))
+    assert (len(places) == (2 if stride == 2 else 1)) == (size % stride == 0)
+
+
 def test_partial_vectors_are_masked_except_in_registers() -> None:
     def row(count: int, scope: str = "global", dtype: str = "float32") -> ir.Function:
         a, y = (ir.Buffer(name, (count,), dtype) for name in "ay")
