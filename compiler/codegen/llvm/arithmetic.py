@@ -14,7 +14,7 @@ from llvmlite import ir as llvm
 
 from vdla.compiler import ir
 from vdla.compiler.codegen.llvm.numbers import Number, where
-from vdla.compiler.codegen.llvm.types import BITS, FLOAT, Value, element_type, is_gpu, is_signed
+from vdla.compiler.codegen.llvm.types import BITS, FLOAT, Value, element_type, is_gpu, is_signed, is_x86
 from vdla.compiler.ir import is_float
 from vdla.compiler.target import Target
 
@@ -85,7 +85,11 @@ def _comparison(op: str) -> OperatorEmitter:
 
 
 def _extremum(op: str, comparison: str) -> OperatorEmitter:
-    """Of floats, NaN if an operand is NaN; x86 returns the second one, so a constant goes first."""
+    """Of floats, NaN if an operand is NaN; of two zeros, either.
+
+    An instruction of x86 returns its second operand if one is NaN: a constant goes first, and so
+    does `b`, which LLVM examines beside; a reduction then waits for the instruction alone.
+    """
     compare = _comparison(comparison)
 
     def of_floats(arithmetic: Arithmetic, a: Number, b: Number) -> Number:
@@ -95,6 +99,8 @@ def _extremum(op: str, comparison: str) -> OperatorEmitter:
             return a.call(f"{op}imum", b)
         if isinstance(b.value, llvm.Constant):
             a, b = b, a
+        if is_x86(target) and not isinstance(a.value, llvm.Constant):
+            return b.call(f"{op}imum", a, flags=("nsz",))
         extremum = where(compare.of_floats(arithmetic, a, b), a, b)
         return extremum if isinstance(a.value, llvm.Constant) else where(a.is_nan(), a, extremum)
 

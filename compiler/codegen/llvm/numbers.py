@@ -7,7 +7,7 @@ numbers become constants of that type, in every lane of a vector.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir as llvm
@@ -66,11 +66,13 @@ class Number:
         """A conversion to elements of `kind`."""
         return Number(self.builder, getattr(self.builder, instruction)(self.value, type_like(self.value, kind)))
 
-    def call(self, function: str, *others: Operand) -> Number:
-        """An LLVM intrinsic of operands and a result of this type; `function` omits `llvm.`."""
+    def call(self, function: str, *others: Operand, flags: Sequence[str] = ()) -> Number:
+        """An LLVM intrinsic of operands and a result of this type; `function` omits `llvm.`, and
+        `flags` are those of float arithmetic.
+        """
         values = (other.value if isinstance(other, Number) else constant(self.kind, other) for other in others)
         name = f"llvm.{function}.{type_suffix(self.kind)}"
-        return Number(self.builder, call_intrinsic(self.builder, name, self.kind, self.value, *values))
+        return Number(self.builder, call_intrinsic(self.builder, name, self.kind, self.value, *values, flags=flags))
 
     def saturate(self, instruction: str, kind: Type) -> Number:
         """A float as an integer by `fptosi` or `fptoui`, which saturates; NaN is 0."""

@@ -8,6 +8,7 @@ all other types are as in registers. Functions that take a scalar value also tak
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -145,7 +146,7 @@ def broadcast(builder: Value, value: Value, count: int) -> Value:
     return builder.shuffle_vector(first, poison(kind), shuffle_mask((0,) * count))
 
 
-def call_intrinsic(builder: Value, name: str, result: Type, *arguments: Value) -> Value:
+def call_intrinsic(builder: Value, name: str, result: Type, *arguments: Value, flags: Sequence[str] = ()) -> Value:
     """Call the LLVM intrinsic of that full name; declares it in the module if necessary."""
     kind = llvm.FunctionType(result, [argument.type for argument in arguments])
-    return builder.call(builder.module.declare_intrinsic(name, (), kind), list(arguments))
+    return builder.call(builder.module.declare_intrinsic(name, (), kind), list(arguments), fastmath=flags)
