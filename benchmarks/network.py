@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from math import prod
 from statistics import median
 
@@ -141,11 +142,11 @@ def offloaded_cycles(rows: Sequence[Row]) -> int:
 
 
 def _accelerator_seconds(model: Model, inputs: Row) -> float:
-    """CPU seconds of a run, less those of the steps on the CPU."""
-    start = time.process_time()
-    run = model.run(inputs)
-    seconds = time.process_time() - start
-    return seconds - sum(step.seconds for step in run.steps if step.statistics is None)
+    """CPU seconds of the programs of a run, their tensors copied and their times computed."""
+    marks = [time.process_time()]
+    run = model.run(inputs, progress=lambda step: marks.append(time.process_time()))
+    spent = (end - start for start, end in pairwise(marks))
+    return sum(seconds for step, seconds in zip(run.steps, spent, strict=True) if step.statistics is not None)
 
 
 def _rows(region: AcceleratedRegion, body: Graph, stats: RunStats, config: Config) -> Iterator[Row]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, Buffer, PlugInState, Port, StatePort, uop_columns
+from vdla.hardware.isa import COL, Buffer, PlugInState, Port, StatePort, isa_of, uop_columns
 from vdla.hardware.numerics import unpack_elements
 from vdla.simulator.support.errors import SimulationError, require_below
 from vdla.support.arrays import Array, Bytes
@@ -68,7 +68,7 @@ class Buffers:
         tile = config.block_out * config.block_in // GROUP
         self.tiles = np.full((config.wgt_depth, tile), FLIP, np.uint32).view(np.int32)
         words = (self.inp if VNNI else self.wide_inp).reshape(-1).view(np.int32)
-        starts = np.zeros(config.uop_depth + 1, np.int64)
+        starts = np.zeros(config.uop_depth + 1 + len(isa_of(config).columns), np.int64)
         self.flat = (words, self.offsets, self.tiles.reshape(-1), self.acc.reshape(-1), starts)
 
     # --- contents

@@ -188,10 +188,7 @@ def vector(
     `inp[vector, batch * block_out]`, `wgt[vector, block_out]`, `acc[entry, batch * block_out]`.
     """
     if wgt.shape[1] % LANES == 0:
-        if row[_OP] == _MAC and row[_SOURCE] == _FROM_INP and row[_OPERAND] == _BY_WGT:
-            _products16(row, uops, inp, wgt, acc, scl, out, raw, bits)
-        else:
-            _vector16(row, uops, inp, wgt, acc, scl, out, raw, bits)
+        vector_of_lanes(row, uops, inp, wgt, acc, scl, out, raw, bits, np.empty(len(uops) + 1, np.int64))
         return
     x = np.empty(acc.shape[1], np.int32)
     b = np.empty(acc.shape[1], np.int32)
@@ -214,8 +211,20 @@ def vector(
 
 
 @helper
-def runs_of(row: Ints, uops: Ints, starts: Ints) -> Ints:
-    """The first micro-op of each run, then the number of micro-ops, in memory that is given.
+def vector_of_lanes(
+    row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: Int,
+    starts: Ints,
+) -> None:  # fmt: skip
+    """As `vector`, where lanes fill vectors; `starts` is memory for runs."""
+    if row[_OP] == _MAC and row[_SOURCE] == _FROM_INP and row[_OPERAND] == _BY_WGT:
+        _products16(row, uops, inp, wgt, acc, scl, out, raw, bits, starts)
+    else:
+        _vector16(row, uops, inp, wgt, acc, scl, out, raw, bits)
+
+
+@helper
+def find_runs(row: Ints, uops: Ints, starts: Ints) -> Int:
+    """The number of runs; `starts` gets the first micro-op of each, then the number of micro-ops.
 
     A run is a sequence of micro-ops that add to one entry, which can be sent after the last one.
     """
@@ -227,13 +236,14 @@ def runs_of(row: Ints, uops: Ints, starts: Ints) -> Ints:
             starts[count] = u
             count += 1
     starts[count] = len(uops)
-    return starts[: count + 1]
+    return count
 
 
 @helper
 def _products16(
-    row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: Int
-) -> None:
+    row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: Int,
+    starts: Ints,
+) -> None:  # fmt: skip
     """Execute the VECTOR of a depthwise convolution, inputs times weights, on lanes.
 
     The sums of a run stay in registers, since none of its operands is a sum.
@@ -241,15 +251,15 @@ def _products16(
     width, lanes, whole = acc.shape[1], wgt.shape[1], sends_bytes(row, bits, wgt.shape[1])
     xs, ws, sums = inp.reshape(-1), wgt.reshape(-1), acc.reshape(-1)
     scales, bytes_out = scl.reshape(-1), out.reshape(-1)
-    runs = runs_of(row, uops, np.empty(len(uops) + 1, np.int64))
+    runs = find_runs(row, uops, starts)
     for i in range(row[LOOP0]):
         for j in range(row[LOOP1]):
             off_acc = i * row[ACC0] + j * row[ACC1]
             src = row[SRC] + i * row[SRC0] + j * row[SRC1]
             weight = row[WGT] + i * row[WGT0] + j * row[WGT1]
             scale = row[SCL] + i * row[SCL0] + j * row[SCL1]
-            for r in range(len(runs) - 1):
-                first, end = runs[r], runs[r + 1]
+            for r in range(runs):
+                first, end = starts[r], starts[r + 1]
                 a = off_acc + uops[first, U_ACC]
                 at, begins = row[ACC] + a, row[INIT] != 0 and uops[first, U_FIRST] != 0
                 for part in range(0, width, LANES):

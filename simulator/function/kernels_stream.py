@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from vdla.hardware.isa import COL, Buffer, Opcode, Operand, Source, StagedEmit, VectorOp
 from vdla.simulator.function import kernels, kernels_tiled
 from vdla.simulator.function.dot_unit import GROUP, VNNI, interleave_block
-from vdla.simulator.function.kernels import ACC, EMIT, EMIT_NONE, OUT, Elements, Sums
+from vdla.simulator.function.kernels import ACC, EMIT, EMIT_NONE, OUT, Elements, Sums, vector_of_lanes
 from vdla.simulator.function.lanes import LANES, copy_bytes
-from vdla.simulator.support.jit import Int, entry_point, helper, helper_of, inline_helper
+from vdla.simulator.support.jit import Int, borrowing_entry_point, helper, helper_of, inline_helper
 from vdla.support.arrays import Bytes, Ints
 
 Wide = NDArray[np.int16]
@@ -46,7 +46,7 @@ _BY_SRC, _BY_WGT = int(Operand.SRC), int(Operand.WGT)
 _COMMON_LANES = 16  # block_in
 _FLIP = np.int32(-0x7F7F7F80)  # as an int32, dot_unit.FLIP of VNNI
 
-_extents, _gemm, _vector = helper_of(kernels.extents), helper_of(kernels_tiled.gemm), helper_of(kernels.vector)
+_extents, _gemm = helper_of(kernels.extents), helper_of(kernels_tiled.gemm)
 
 
 @helper
@@ -183,7 +183,7 @@ def _inside(row: Ints, limits: Ints, uops: Ints) -> bool:
     return bool(row[_OPERAND] != _BY_WGT or wgt < limits[_WGT_VECTORS])
 
 
-@entry_point
+@borrowing_entry_point
 def run(
     columns: Ints,
     order: Ints,
@@ -229,7 +229,7 @@ def run(
             if opcode == _GEMM:
                 _gemm(row, uops, inp_words, offsets, tiles, flat_acc, starts, sizes, scl, out, raw)
             else:
-                _vector(row, uops, inp_vectors, wgt_vectors, acc, scl, out, raw, sizes[3])
+                vector_of_lanes(row, uops, inp_vectors, wgt_vectors, acc, scl, out, raw, sizes[3], starts)
         elif opcode != _SYNC:
             return at
     return len(order)

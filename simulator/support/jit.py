@@ -58,13 +58,22 @@ def _digest() -> str:
 
 _ENTRY: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 _HELPER: dict[str, Any] = {**_ENTRY, "cache": False, "no_cpython_wrapper": True}
+_BORROWING: dict[str, Any] = {"_nrt": False}  # callers own all arrays, references are not counted (ADR 59)
 
 
 def entry_point(function: Function) -> Function:
     """An entry point: compiled at its first call, cached on disk."""
-    if PLAIN:
-        return plain(function)
-    result: Any = njit(**_ENTRY)(function)
+    return plain(function) if PLAIN else _entry(function, _ENTRY)
+
+
+def borrowing_entry_point(function: Function) -> Function:
+    """An entry point that makes no array, nor do the helpers that it calls: these borrow theirs."""
+    return plain(function) if PLAIN else _entry(function, _ENTRY | _BORROWING)
+
+
+def _entry(function: Function, options: dict[str, Any]) -> Function:
+    """A function compiled with options, cached by all sources."""
+    result: Any = njit(**options)(function)
     stored = getattr(result._cache, "_cache_file", None)
     if stored is not None and hasattr(stored, "_source_stamp"):
         stored._source_stamp = (stored._source_stamp, _digest())

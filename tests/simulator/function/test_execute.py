@@ -83,9 +83,10 @@ def test_every_shift_rounds_half_to_even(value):
 
 
 @pytest.mark.parametrize("portable", [False, True])
-@pytest.mark.parametrize("distance", range(6))
+@pytest.mark.parametrize("distance", range(10))
+@pytest.mark.parametrize("positions", [7, 20])
 @pytest.mark.parametrize("init", [0, 1])
-def test_positions_that_share_an_entry_stay_in_order(distance, init, portable):
+def test_positions_that_share_an_entry_stay_in_order(distance, positions, init, portable):
     """Run 0 of one position and run 1 of another use one entry, in program order."""
     config = Config.preset("pynq_z1")
     uops = [
@@ -96,8 +97,8 @@ def test_positions_that_share_an_entry_stay_in_order(distance, init, portable):
     ]
     table = encode_uops(config, uops).reshape(-1)
     data = np.random.default_rng(0).integers(0, 256, 4096).astype(np.uint8)
-    gemm = Gemm(uop_end=4, loop0=2, loop1=7, init=init, emit=Emit.RAW, acc1=1, src1=1, acc0=3, src0=2)
-    loads = [Load(Buffer.UOP, dram=512, x_size=4), Load(Buffer.INP, x_size=16), Load(Buffer.WGT, x_size=8)]
+    gemm = Gemm(uop_end=4, loop0=2, loop1=positions, init=init, emit=Emit.RAW, acc1=1, src1=1, acc0=3, src0=2)
+    loads = [Load(Buffer.UOP, dram=512, x_size=4), Load(Buffer.INP, x_size=32), Load(Buffer.WGT, x_size=8)]
     check(config, [*loads, gemm, gemm], np.concatenate([data, table]), portable)
 
 
