@@ -7,6 +7,7 @@ builder.input(packed_data)
 builder.add([Load(Buffer.INP, x_size=8)], tensor="data", signals=["compute"])
 """
 
+from vdla.compiler.layer_programs.attention_sizes import LEAST_SCORE
 from vdla.compiler.layer_programs.cached_attention import CachedAttention
 from vdla.compiler.layer_programs.channel_product import channel_product
 from vdla.compiler.layer_programs.formulated import formulated, placeholders
@@ -18,6 +19,7 @@ from vdla.compiler.layer_programs.through_stage import all_staged, through_stage
 from vdla.compiler.layer_programs.written import WrittenProgram, written_programs
 
 __all__ = [
+    "LEAST_SCORE",
     "CachedAttention",
     "Int4Dense",
     "LayerProgram",

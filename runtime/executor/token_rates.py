@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vdla.runtime.executor.artifact import Artifact
 from vdla.runtime.executor.executor import NetworkResult
@@ -17,14 +17,16 @@ Timed = Sequence[tuple[NetworkResult, float]]
 class TokenRates:
     """Of a generation: tokens of the prompt and of steps, seconds as measured here.
 
-    With an accelerator also the cycles of its programs a token, `weight_bytes`, those of constants
-    that they read, and the bytes that its port can move in a cycle.
+    With an accelerator also the cycles of its programs a token, of the prompt and of steps,
+    `weight_bytes`, those of constants that they read, and the bytes that its port can move in a
+    cycle.
     """
 
     prompt_tokens: int
     prompt_seconds: float
     steps: int
     step_seconds: float
+    prompt_cycles_a_token: float | None = None
     cycles_a_token: float | None = None
     weight_bytes: int = 0
     port_bytes: int = 0
@@ -41,6 +43,11 @@ class TokenRates:
         return self.hertz / self.cycles_a_token if self.cycles_a_token else None
 
     @property
+    def accelerator_prompt_tokens_a_second(self) -> float | None:
+        """As `accelerator_tokens_a_second`, of the prompt, whose tokens come in chunks."""
+        return self.hertz / self.prompt_cycles_a_token if self.prompt_cycles_a_token else None
+
+    @property
     def bound_share(self) -> float | None:
         """The bytes of weights over those that the port can move in the cycles of a token."""
         if not self.cycles_a_token:
@@ -50,22 +57,22 @@ class TokenRates:
 
 def token_rates(artifact: Artifact, prompt_tokens: int, prefill: Timed, steps: Timed) -> TokenRates:
     """The rates of runs, each with its seconds."""
-    rates = {
-        "prompt_tokens": prompt_tokens,
-        "prompt_seconds": sum(seconds for _, seconds in prefill),
-        "steps": len(steps),
-        "step_seconds": sum(seconds for _, seconds in steps),
-    }
-    config = artifact.config
-    if config is None or not steps:
-        return TokenRates(**rates)  # type: ignore[arg-type]
-    return TokenRates(
-        **rates,  # type: ignore[arg-type]
-        cycles_a_token=sum(result.cycles for result, _ in steps) / len(steps),
-        weight_bytes=weight_bytes(artifact, steps[0][0]),
-        port_bytes=config.axi_bits // 8,
-        hertz=config.clock_mhz * 1e6,
+    rates = TokenRates(
+        prompt_tokens=prompt_tokens,
+        prompt_seconds=sum(seconds for _, seconds in prefill),
+        steps=len(steps),
+        step_seconds=sum(seconds for _, seconds in steps),
     )
+    config = artifact.config
+    if config is None:
+        return rates
+    rates = replace(rates, port_bytes=config.axi_bits // 8, hertz=config.clock_mhz * 1e6)
+    if prefill:
+        rates = replace(rates, prompt_cycles_a_token=sum(result.cycles for result, _ in prefill) / prompt_tokens)
+    if not steps:
+        return rates
+    cycles = sum(result.cycles for result, _ in steps) / len(steps)
+    return replace(rates, cycles_a_token=cycles, weight_bytes=weight_bytes(artifact, steps[0][0]))
 
 
 def weight_bytes(artifact: Artifact, result: NetworkResult) -> int:

@@ -15,6 +15,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import isa_of
 from vdla.runtime.executor.model import Model
 from vdla.runtime.generate.errors import GenerateError
+from vdla.runtime.generate.generation import is_resident
 from vdla.runtime.generate.interface import DecoderInterface, Shape
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.targets import target_of
@@ -54,8 +55,9 @@ def compile_decoder(
     by default 16.
 
     Attention of integers, as `quantise_decoder(..., attention="int8")` makes it, has its cache on a
-    machine with the extensions softmax and transpose, unless there are plans for larger chunks: one
-    program is a whole step there, and a prompt is run by the token. Each of `lengths` is a number
+    machine with the extensions softmax and transpose: one program is a whole step there, or a whole
+    chunk of the prompt. A chunk divides the lanes of an entry there, or is a multiple of them, as
+    does its first place; by default it has as many tokens as lanes. Each of `lengths` is a number
     of places that there is a plan for, by default powers of two from 64 on where the cache is on a
     machine: a step uses the least that has its place.
 
@@ -63,12 +65,15 @@ def compile_decoder(
         GenerateError: the model is no decoder, or a chunk or length does not fit the cache.
         Error: whatever `vdla.compile` raises.
     """
+    given_options = dict(options)
     model = loaded_model(source)
     interface = interface_of(model)
     positions = positions_of(model)
     machine = target_of(target, GenerateError) if isinstance(target, str) else target
-    on_device = chunk in (None, 1) and isinstance(machine, Config) and _keeps_caches(machine, model)
-    chunk = (1 if on_device else CHUNK) if chunk is None else chunk
+    on_device = isinstance(machine, Config) and _keeps_caches(machine, model)
+    is_chosen = chunk is None
+    if chunk is None:
+        chunk = _chunk_on(machine, cache, lengths) if isinstance(machine, Config) and on_device else CHUNK
     if not 1 <= chunk <= cache:
         raise GenerateError(
             f"generate: chunk must be an integer from 1 to the {cache} places of the cache, got {chunk}"
@@ -79,7 +84,10 @@ def compile_decoder(
         )
     known = _lengths(cache, chunk, lengths, on_device=on_device)
     given_shapes = input_shapes(model)
-    sets = [interface.shapes(given_shapes, places, tokens) for places in known for tokens in sorted({1, chunk})]
+    sizes = [(places, tokens) for places in known for tokens in sorted({1, chunk})]
+    if on_device:  # where tokens are all places, there is no past that a machine could keep
+        sizes = [(places, tokens) for places, tokens in sizes if tokens == 1 or tokens < places]
+    sets = [interface.shapes(given_shapes, places, tokens) for places, tokens in sizes]
     shapes = {name: sorted({item[name] for item in sets}) for name in sets[0]}
     if len(sets) > 1:
         shapes = {
@@ -90,7 +98,20 @@ def compile_decoder(
     if on_device:
         options = {"device_caches": True, **options}
     given = source if isinstance(source, str | Path) else model
-    return compile_network(given, machine, shapes=shapes, **options)
+    made = compile_network(given, machine, shapes=shapes, **options)
+    if is_chosen and on_device and chunk > 1 and not any(map(is_resident, made.artifact.programs)):
+        return compile_decoder(source, machine, cache=cache, chunk=1, lengths=lengths, **given_options)
+    return made
+
+
+def _chunk_on(machine: Config, cache: int, lengths: Sequence[int] | None) -> int:
+    """The tokens of a chunk on a machine that keeps the cache: those of a group of places, where
+    all lengths have one.
+    """
+    fits = cache >= machine.block_out and all(
+        is_int(length) and length >= machine.block_out for length in lengths or ()
+    )
+    return machine.block_out if fits else 1
 
 
 def _keeps_caches(machine: Config, model: onnx.ModelProto) -> bool:

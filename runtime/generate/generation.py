@@ -37,7 +37,9 @@ class DecoderRun:
             raise GenerateError(f"generate: {model.name} must be compiled for a cache of a known size, got open shapes")
         first = plans[0]
         past = [name for name in first.inputs if name not in (IDS, MASK) and len(_shape(first, name)) == 4]
-        self.lengths = sorted({_shape(plan, MASK)[1] for plan in plans if MASK in plan.inputs})
+        sizes = [(_shape(plan, MASK)[1], _shape(plan, IDS)[1]) for plan in plans if {IDS, MASK} <= {*plan.inputs}]
+        self.lengths = sorted({places for places, _ in sizes})
+        self._lengths = {tokens: sorted(places for places, count in sizes if count == tokens) for _, tokens in sizes}
         self.places = max(self.lengths, default=0)
         in_place = bool(past) and MASK in first.inputs and _shape(first, past[0])[2] == _shape(first, MASK)[1]
         self.on_device = not past and any(is_resident(program) for program in model.artifact.programs)
@@ -69,24 +71,44 @@ class DecoderRun:
 
     def advance(self, tokens: Sequence[int]) -> NetworkResult:
         """Run the next tokens, as many as a plan is for; their scores are the result's logits."""
-        if self.count + len(tokens) > self.places:
-            rule = f"generate: a sequence must fit the {self.places} places of the cache of {self.model.name}"
-            raise GenerateError(f"{rule}, got {self.count + len(tokens)} tokens")
+        self._require_room(len(tokens))
         if isinstance(self.cache, DeviceCache) and not self.cache.is_kept:
             rule = f"generate: a machine has the cache of one sequence of {self.model.name} at a time"
             raise GenerateError(f"{rule}, got one that began before another")
-        places = next(length for length in self.lengths if length >= self.count + len(tokens))
+        self._require_aligned(len(tokens))
+        lengths = self._lengths.get(len(tokens), self.lengths)
+        places = next(length for length in lengths if length >= self.count + len(tokens))
         feed = self.interface.feed(tokens, self.count, self.cache.read(self.count), places)
         result = self.model.run(feed)
         self.cache.append(self.count, self.interface.kept(result.outputs, self.count, len(tokens)))
         self.count += len(tokens)
         return result
 
+    def _require_room(self, count: int) -> None:
+        if self.count + count > self.places:
+            rule = f"generate: a sequence must fit the {self.places} places of the cache of {self.model.name}"
+            raise GenerateError(f"{rule}, got {self.count + count} tokens")
+
+    def _require_aligned(self, count: int) -> None:
+        unit = self._alignment(count)
+        if self.count % unit:
+            rule = f"generate: a chunk of {count} tokens of {self.model.name} must begin at a multiple of {unit} places"
+            raise GenerateError(f"{rule}, got {self.count}; run single tokens up to there")
+
+    def _alignment(self, count: int) -> int:
+        """What the place is a multiple of at which so many tokens begin: a machine stores a chunk
+        into whole groups of places, or into one.
+        """
+        config = self.model.artifact.config
+        return min(count, config.block_out) if self.on_device and config is not None else 1
+
     def pieces(self, tokens: Sequence[int]) -> Iterator[Sequence[int]]:
-        """Tokens in the largest chunks that there are plans for."""
-        at = 0
+        """Tokens, which follow those so far, in the largest chunks that there are plans for."""
+        self._require_room(len(tokens))
+        first, at = self.count, 0
         while at < len(tokens):
-            size = next(size for size in self.chunks if size <= len(tokens) - at)
+            fits = (size for size in self.chunks if (first + at) % self._alignment(size) == 0)
+            size = next(size for size in fits if size <= len(tokens) - at)
             yield tokens[at : at + size]
             at += size
 

@@ -37,12 +37,22 @@ def test_a_machine_shows_its_cycles(capsys, tmp_path):
     words = ["--target", "tiny", "--calibration", str(tmp_path / "text.txt")]
     assert main(["generate", "docstrings", *COMMON, *words]) == OK
     rows = [line.split("  ")[0].strip() for line in capsys.readouterr().out.splitlines()]
-    assert rows[-4:] == [
+    assert rows[-6:] == [
+        "cycles, in the prompt",
+        "tokens of the prompt a second",
         "cycles",
         "tokens a second at its clock",
         "bytes of weights",
         "share of what its port can move",
     ]
+
+
+def test_a_prompt_alone_has_its_cycles(capsys, tmp_path):
+    (tmp_path / "text.txt").write_text("Return the value of the argument, or raise an error. " * 8)
+    words = ["--target", "tiny", "--calibration", str(tmp_path / "text.txt"), "--length", "1"]
+    assert main(["generate", "docstrings", *COMMON, *words]) == OK
+    rows = [line.split("  ")[0].strip() for line in capsys.readouterr().out.splitlines()]
+    assert rows[-2:] == ["cycles, in the prompt", "tokens of the prompt a second"]
 
 
 def test_a_picture_has_the_programs_of_a_token(capsys, tmp_path):

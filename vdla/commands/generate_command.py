@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--top-k N": "draw among the N likeliest tokens",
             "--seed SEED = 0": "seed of the draws, and of weights (default 0)",
             "--cache N = 256": "places for tokens, prompt included (default 256)",
-            "--chunk N": "tokens of the prompt at a time (default 16, or 1 with the cache on the machine)",
+            "--chunk N": "tokens of the prompt at a time (default 16, or the lanes of a machine that has the cache)",
             "--cache-type TYPE = float32": "keys and values in float32 (default) or int8",
             "--target TARGET = host": "the CPU, host (default), or a machine, such as pynq_z1",
             "--weights TYPE": "quantise to weights of int8 (default on machines) or int4, in groups of 32",
@@ -254,9 +254,10 @@ def _show(prompt: str, generation: Generation) -> None:
         f"{rates.prompt_seconds:.2f} s, on this machine",
         file=sys.stderr,
     )
-    if rates.cycles_a_token:
+    rows = _rows(rates)
+    if rows:
         print()
-        output().print(listing(text_table("the accelerator's part of a token", _COLUMNS, _rows(rates))))
+        output().print(listing(text_table("the accelerator's part of a token", _COLUMNS, rows)))
 
 
 def _draw(path: Path, model: Model, generation: Generation) -> None:
@@ -270,12 +271,21 @@ def _draw(path: Path, model: Model, generation: Generation) -> None:
 
 
 def _rows(rates: TokenRates) -> list[tuple[str, str]]:
-    return [
-        ("cycles", f"{rates.cycles_a_token:,.0f}"),
-        ("tokens a second at its clock", f"{rates.accelerator_tokens_a_second:.1f}"),
-        ("bytes of weights", f"{rates.weight_bytes:,}"),
-        ("share of what its port can move", f"{rates.bound_share:.3f}"),
-    ]
+    """Figures of the prompt, and of the tokens behind the first new one, where there are any."""
+    rows = []
+    if rates.prompt_cycles_a_token:
+        rows += [
+            ("cycles, in the prompt", f"{rates.prompt_cycles_a_token:,.0f}"),
+            ("tokens of the prompt a second", f"{rates.accelerator_prompt_tokens_a_second:.1f}"),
+        ]
+    if rates.cycles_a_token:
+        rows += [
+            ("cycles", f"{rates.cycles_a_token:,.0f}"),
+            ("tokens a second at its clock", f"{rates.accelerator_tokens_a_second:.1f}"),
+            ("bytes of weights", f"{rates.weight_bytes:,}"),
+            ("share of what its port can move", f"{rates.bound_share:.3f}"),
+        ]
+    return rows
 
 
 def _document(generation: Generation) -> dict[str, Any]:
@@ -286,6 +296,8 @@ def _document(generation: Generation) -> dict[str, Any]:
         "tokens": generation.new,
         "step_seconds": rates.step_seconds,
         "tokens_a_second": rates.tokens_a_second,
+        "prompt_cycles_a_token": rates.prompt_cycles_a_token,
+        "accelerator_prompt_tokens_a_second": rates.accelerator_prompt_tokens_a_second,
         "cycles_a_token": rates.cycles_a_token,
         "accelerator_tokens_a_second": rates.accelerator_tokens_a_second,
         "weight_bytes": rates.weight_bytes,

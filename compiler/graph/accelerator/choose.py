@@ -35,8 +35,8 @@ class RegionCost:
     """Connected operators that move to the accelerator together, and their seconds.
 
     `handover_seconds` is the time to pack the inputs, start the program and unpack the results;
-    `host` names the device that runs the operators otherwise. `requirement` says why they are on the
-    accelerator whatever the times; it is empty where the times decide.
+    `host` names the device that runs the operators otherwise. `requirement` says why they are on
+    the accelerator whatever the times; it is empty where the times decide.
     """
 
     operators: int

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention over a cache on the machine: `vdla.QCachedAttention` as the program of a token."""
+"""Attention over a cache on the machine: `vdla.QCachedAttention` as the program of a token, or of a
+chunk of them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from vdla.compiler.extensions import LayerError
 from vdla.compiler.graph.graph import Graph, Node
 from vdla.compiler.graph.machine.call import MachineNode, OperatorCall, decline
 from vdla.compiler.graph.machine.packing import Channels
-from vdla.compiler.layer_programs import CachedAttention
+from vdla.compiler.layer_programs import LEAST_SCORE, CachedAttention
 from vdla.compiler.operators.vdla import WrittenOperator
 from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.hardware.config import Config
@@ -21,18 +23,17 @@ from vdla.hardware.program import Program
 
 CACHED_ATTENTION = "vdla.QCachedAttention"
 _TOKEN = ("query_entries", "key_entries", "value_entries")
-_KEPT = ("resident", "part")
 _LABEL = "attention over a cache"
-_LEAST_SCORE = -127.5
 
 
 def attention_of(config: Config, graph: Graph, node: Node, places: int) -> CachedAttention:
-    """The attention of a node of a token over so many places.
+    """The attention of a node over so many places; the places of the cache's parts, in the order of
+    its `part_strides`, are inputs of a node behind query, key and value.
 
     Raises:
         NotAcceleratedError: the machine has no such attention; the message says what must be.
     """
-    options, width = node.attributes, graph.tensor(node.inputs[0]).extents[-1]
+    options, (_, tokens, width) = node.attributes, graph.tensor(node.inputs[0]).extents
     try:
         made = CachedAttention(
             config=config,
@@ -46,11 +47,12 @@ def attention_of(config: Config, graph: Graph, node: Node, places: int) -> Cache
             zero_point=options["y_zero_point"],
             low=options["low"],
             high=options["high"],
+            tokens=tokens,
         )
     except LayerError as error:
         decline(str(error).removeprefix("cached_attention: "))
-    if made.masked_score > _LEAST_SCORE:
-        decline(f"have scores of places without a key of {_LEAST_SCORE} or less, got {made.masked_score:.1f}")
+    if made.masked_score > LEAST_SCORE:
+        decline(f"have scores of places without a key of {LEAST_SCORE} or less, got {made.masked_score:.1f}")
     return made
 
 
@@ -61,10 +63,7 @@ def _factor(node: Node, prefix: str = "") -> float:
 
 
 def cached_attention(at: MachineNode, cycles_of: Callable[[Program], int]) -> OperatorCall:
-    """The call of a `vdla.QCachedAttention`; `cycles_of` times its program.
-
-    Behind query, key and value, a node has the places of the cache's parts.
-    """
+    """The call of a `vdla.QCachedAttention`; `cycles_of` times its program."""
     node = at.node
     of = attention_of(at.config, at.graph, node, node.attributes["places"])
     inputs = {
@@ -80,10 +79,10 @@ def cached_attention(at: MachineNode, cycles_of: Callable[[Program], int]) -> Op
     ]
     lines = {"source_lines": (_LABEL,), "source_of": np.zeros(len(given), np.int32)}
     program = replace(given, tensors=tuple(tensors), **lines)  # type: ignore[arg-type]
-    macs = 2 * prod((of.heads, of.size, of.places))
+    macs = 2 * prod((of.tokens, of.heads, of.size, of.places))
     operator = WrittenOperator(_LABEL, program, macs, cycles_of(program), ("softmax", "transpose"))
     cache = node.attributes["cache"]
-    kept = {tensor.name: f"{cache}.{tensor.name}" for tensor in tensors if tensor.role in _KEPT}
+    kept = {tensor.name: f"{cache}.{tensor.name}" for tensor in tensors if tensor.role in ("resident", "part")}
     return OperatorCall(
         operator=operator,
         inputs=inputs,

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caches that stay on the machine: attention of one token over keys and values that are inputs and
-results of the network as `vdla.QCachedAttention`, which has neither.
+"""Caches that stay on the machine: attention of a token, or of a chunk of them, over keys and
+values that are inputs and results of the network as `vdla.QCachedAttention`, which has neither.
 
     vdla.QAttention(query, key, value, mask, Q(past key), Q(past value))
     -> vdla.QCachedAttention(query, key, value, places of the cache's parts)
 
-A token's place is the number of places that it attends before itself, as its mask says. So runs
-must be those of the tokens of one sequence, in order. All attention is replaced or none.
+The first token's place is the number of places that the mask shows, less that of the tokens. So
+runs must be those of the tokens of one sequence, in order, and chunks begin where `CachedAttention`
+says. All attention is replaced or none.
 """
 
 from __future__ import annotations
@@ -85,13 +86,16 @@ def _reads(node: Node, names: set[str]) -> bool:
 
 
 def _cached(graph: Graph, node: Node, config: Config) -> _Cached:
-    """The attention of a token whose cache is an input and a result of the network."""
-    token = graph.tensor(node.inputs[0])
-    if not token.static or len(token.extents) != 3 or token.extents[:2] != (1, 1):
-        decline(f"attend with one token, got {token}")
+    """The attention of tokens whose cache is an input and a result of the network."""
+    query = graph.tensor(node.inputs[0])
+    if not query.static or len(query.extents) != 3 or query.extents[0] != 1:
+        decline(f"attend with the tokens of one sequence, got {query}")
+    tokens = query.extents[1]
+    if tokens > 1 and not node.attributes["causal"]:
+        decline(f"be causal with several tokens, got {query}")
     past = [node.inputs[index] if len(node.inputs) > index else "" for index in _PAST]
     inputs, outputs = tuple(_past(graph, name) for name in past), tuple(_present(graph, node))
-    places = graph.tensor(past[0]).extents[2] + 1
+    places = graph.tensor(past[0]).extents[2] + tokens
     mask = node.inputs[_MASK]
     if not mask or graph.tensor(mask).shape is None or not graph.tensor(mask).static:
         decline("have a mask")
@@ -135,18 +139,18 @@ class _Offsets:
         """The attention with its cache on the machine."""
         node, of = item.node, item.attention
         if not self._group:
-            self._place(of.config.block_out)
+            self._place(of.config.block_out, of.tokens)
         places = [self._offset(far, near) for far, near in of.part_strides.values()]
         attributes = {name: value for name, value in node.attributes.items() if name != "causal"}
         attributes |= {"places": of.places, "cache": node.name or node.outputs[0]}
         return Node(CACHED_ATTENTION, (*node.inputs[:3], *places), node.outputs[:1], attributes, node.name)
 
-    def _place(self, lanes: int) -> None:
-        """The group of places of a token, and its row there."""
+    def _place(self, lanes: int, tokens: int) -> None:
+        """The group of places of the first token, and its row there."""
         shape = self.graph.tensor(self._mask).extents
         seen = self._add("Cast", (self._mask,), "attended", shape, to="int64")
         count = self._add("ReduceSum", (seen,), "count", (), keepdims=0)
-        place = self._add("Sub", (count, self._number(1)), "place")
+        place = self._add("Sub", (count, self._number(tokens)), "place")
         self._group = self._add("Div", (place, self._number(lanes)), "group")
         self._row = self._add("Mod", (place, self._number(lanes)), "row")
 

@@ -108,6 +108,127 @@ def test_results_are_the_integers_of_all_places_so_far(name):
     assert wrong == 0
 
 
+# --- chunks
+
+CHUNKS = {
+    "a group of places": ("pynq_z1_lm", {"tokens": 16}),
+    "a part of a group": ("pynq_z1_lm", {"tokens": 4}),
+    "two groups": ("pynq_z1_lm", {"tokens": 32}),
+    "heads of their own": ("pynq_z1", {"heads": 4, "kv_heads": 4, "size": 64, "places": 48, "tokens": 8}),
+    "one head of keys": ("kv260", {"heads": 5, "kv_heads": 1, "size": 64, "tokens": 16}),
+    "bounds of results": ("pynq_z1", {"places": 32, "zero_point": 5, "low": -60, "high": 70, "tokens": 2}),
+    "strips of a token": ("pynq_z1", {"heads": 34, "kv_heads": 2, "size": 16, "tokens": 2}),
+    "entries of four": ("tiny", {"heads": 3, "kv_heads": 3, "size": 4, "places": 12, "score": 2e-3, "tokens": 4}),
+    "half an entry of four": ("tiny", {"heads": 3, "kv_heads": 1, "size": 4, "places": 8, "score": 2e-3, "tokens": 2}),
+}
+
+
+def chunk(name, **fields):
+    preset, sizes = CHUNKS[name]
+    return attention(preset, **{"score": 6e-4, **sizes, **fields})
+
+
+def chunk_differences(of, device, runs, seed=0):
+    """The elements of results that differ over runs at places, of all tokens or one, and cycles."""
+    one, model, rng = replace(of, tokens=1), Model(of), np.random.default_rng(seed)
+    layers = {of.tokens: of.program(), 1: one.program()}
+    wrong, cycles = 0, []
+    with Residents(device, [layer.program for layer in layers.values()]) as kept:
+        for place, count in runs:
+            tokens, layer = [token(of, rng) for _ in range(count)], layers[count]
+            given = {name: np.stack([item[name] for item in tokens]) for name in tokens[0]}
+            inputs = layer.pack(given if count > 1 else tokens[0])
+            offsets = (of if count > 1 else one).offsets(place)
+            result = run(layer.program, inputs, device, residents=kept, offsets=offsets)
+            expected = np.stack([model.step(of, place + i, **item) for i, item in enumerate(tokens)])
+            assert expected.any()
+            wrong += int((layer.unpack(result.outputs).reshape(expected.shape) != expected).sum())
+            cycles.append(result.statistics.total_cycles)
+    return wrong, cycles
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_a_chunk_has_the_integers_of_its_tokens_one_by_one(name):
+    of = chunk(name)
+    last = (of.places - of.tokens) // of.alignment * of.alignment
+    runs = [(0, of.tokens), (of.tokens, 1), (max(last, of.tokens), of.tokens)]
+    with open_device("sim", of.config) as device:
+        assert chunk_differences(of, device, runs)[0] == 0
+
+
+@pytest.mark.parametrize("name", ["a group of places", "a part of a group", "entries of four"])
+def test_a_chunk_leaves_the_cache_that_its_tokens_leave(name):
+    of = chunk(name)
+    rng = np.random.default_rng(7)
+    tokens = [token(of, rng) for _ in range(of.tokens)]
+    one, caches = replace(of, tokens=1), []
+    layers = {count: item.program() for count, item in ((of.tokens, of), (1, one))}
+    for count, layer in layers.items():
+        with open_device("sim", of.config) as device, Residents(device, [layer.program]) as kept:
+            for place in range(0, of.tokens, count):
+                part = tokens[place : place + count]
+                given = {name: np.stack([item[name] for item in part]) for name in part[0]}
+                inputs = layer.pack(given if count > 1 else part[0])
+                offsets = (of if count > 1 else one).offsets(place)
+                run(layer.program, inputs, device, residents=kept, offsets=offsets)
+            caches.append({name: kept.read(name) for name in ("keys", "rows", "values")})
+    for name, kept_array in caches[0].items():
+        np.testing.assert_array_equal(kept_array, caches[1][name])
+
+
+def test_a_token_does_not_attend_those_behind_it_where_all_its_scores_are_low():
+    of = chunk("a group of places")
+    shapes = {"query": of.heads, "key": of.kv_heads, "value": of.kv_heads}
+    given = {name: np.full((of.tokens, heads, of.size), 127, np.int8) for name, heads in shapes.items()}
+    given["key"][:] = -127  # the least score, as of places that are not attended
+    given["value"][0] = 0
+    layer, model = of.program(), Model(of)
+    with open_device("sim", of.config) as device, Residents(device, [layer.program]) as kept:
+        made = run(layer.program, layer.pack(given), device, residents=kept, offsets=of.offsets(0))
+    expected = [model.step(of, i, **{name: x[i] for name, x in given.items()}) for i in range(of.tokens)]
+    np.testing.assert_array_equal(layer.unpack(made.outputs), np.stack(expected))
+    assert not layer.unpack(made.outputs)[0].any()
+
+
+@pytest.mark.parametrize("name", CHUNKS)
+def test_chunks_are_safe_wherever_they_are(name):
+    of = chunk(name)
+    program = of.program().program
+    assert verify(program).ok
+    assert verify(program).warnings == ()
+    if of.config.name == "tiny" and of.tokens == 2:
+        assert attack(program).harm == Harm.NONE
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a part of a group", "entries of four"])
+def test_chunks_take_the_same_cycles_on_the_rtl(name):
+    of = chunk(name)
+    runs = []
+    for device_name in ("sim", "rtl"):
+        with open_device(device_name, of.config) as device:
+            runs.append(chunk_differences(of, device, [(0, of.tokens), (of.tokens, 1), (2 * of.tokens, of.tokens)]))
+    assert runs[0] == runs[1]
+    assert runs[1][0] == 0
+
+
+def test_a_chain_has_the_results_of_a_chunk():
+    of = chunk("a part of a group")
+    layer = of.program()
+    names = {t.name: t.name for t in layer.program.tensors if t.role in ("input", "output")}
+    step = ChainStep("attention", WrittenOperator("attention", layer.program, 1, 1, ()), names)
+    program, results = Chain(of.config, "one", [step], ["result"]).program, []
+    rng = np.random.default_rng(5)
+    tokens = [token(of, rng) for _ in range(of.tokens)]
+    inputs = layer.pack({name: np.stack([item[name] for item in tokens]) for name in tokens[0]})
+    for made, prefix in ((layer.program, ""), (program, "link0.")):
+        with open_device("sim", of.config) as device, Residents(device, [made]) as kept:
+            offsets = {f"{prefix}{part}": offset for part, offset in of.offsets(8).items()}
+            results.append(run(made, inputs, device, residents=kept, offsets=offsets).outputs["result"])
+    np.testing.assert_array_equal(*results)
+
+
 @pytest.mark.parametrize("name", SIZES)
 def test_programs_are_safe_wherever_the_token_is(name):
     preset, fields = SIZES[name]
@@ -249,6 +370,13 @@ def test_a_link_stores_to_a_resident_tensor_before_it_loads_it():
         ({"heads": 66}, "heads must be at most 64, got 66"),
         ({"factor": 1 << 18}, "factor must be from 1 to 262143, got 262144"),
         ({"places": 8192}, "places must fit 2048 entries of the pynq_z1_lm's buffers, got 3078 entries"),
+        ({"tokens": 3}, "tokens must divide 16 or be a multiple of it, up to the 64 places, got 3"),
+        ({"tokens": 80}, "tokens must divide 16 or be a multiple of it, up to the 64 places, got 80"),
+        ({"tokens": 2.0}, "tokens must divide 16 or be a multiple of it, up to the 64 places, got 2.0"),
+        (
+            {"tokens": 2},
+            "score must be at least 0.00049 for several tokens, so that masked scores are -128, got 0.0004",
+        ),
         ({"size": 1024}, "size must fit 2048 entries of the pynq_z1_lm's buffers, got 2438 entries"),
     ],
 )
@@ -276,3 +404,13 @@ def test_a_token_beyond_the_places_is_refused():
     with pytest.raises(LayerError) as error:
         attention().offsets(1.5)
     assert str(error.value) == "cached_attention: place must be from 0 to 63, got 1.5"
+
+
+def test_a_chunk_begins_at_a_multiple_of_its_tokens_or_of_a_group():
+    for tokens, place in ((4, 6), (4, 61), (32, 8), (32, 48)):
+        of = attention(score=6e-4, tokens=tokens)
+        with pytest.raises(LayerError) as error:
+            of.offsets(place)
+        rule = f"place must be a multiple of {min(tokens, 16)} from 0 to {64 - tokens}"
+        assert str(error.value) == f"cached_attention: {rule}, got {place}"
+    assert attention(score=6e-4, tokens=32).offsets(16)["key_row"] > 0

@@ -41,15 +41,22 @@ def decoder(attention="int8", sums="int8"):
 def compiled(model, machine=MACHINE, **options):
     """The decoder on a machine, and its graphs by the passes before them."""
     seen = {}
-    given = {"cache": 32, "lengths": [16], "certify": False, **options}
+    given = {"cache": 32, "lengths": [16], "certify": False, "chunk": 1, **options}
     made = compile_decoder(model, machine, observe=lambda name, _, after: seen.update({name: after}), **given)
     return made, seen
+
+
+@cache
+def known(chunk):
+    """The decoder compiled with the options of `compiled` and a chunk, and its graphs."""
+    made, seen = compiled(decoder(), chunk=chunk)
+    return made.artifact, seen
 
 
 def on_cpu(seen, machine=MACHINE, **options):
     """The integers of a machine on the CPU, with the cache as inputs and results."""
     places = {node.outputs[0]: "cpu" for node in seen["machine_rounding"].nodes}
-    return compiled(decoder(), machine, place=places, chunk=1, **options)[0]
+    return compiled(decoder(), machine, place=places, **options)[0]
 
 
 def scores(run, words=TEXT):
@@ -57,7 +64,8 @@ def scores(run, words=TEXT):
 
 
 def test_a_step_is_one_program_for_each_length_with_the_scores_of_the_cpu():
-    made, seen = compiled(decoder())
+    artifact, seen = known(1)
+    made = Model(artifact)
     regions = [node for node in seen["partition"].nodes if node.op == ACCELERATED]
     assert len(regions) == 1
     ops = [node.op for node, _, _ in regions[0].attributes[REGION].calls]
@@ -76,8 +84,74 @@ def test_a_step_is_one_program_for_each_length_with_the_scores_of_the_cpu():
         assert run.cache.nbytes == sum(t.nbytes for t in made.executor.residents.tensors.values())
 
 
+def ran(run, words):
+    """The scores of words in the chunks that there are, and the sizes of these."""
+    pieces = [run.advance(piece) for piece in run.pieces(words)]
+    logits = [np.array(piece.outputs["logits"][0]) for piece in pieces]
+    return np.concatenate(logits), [len(rows) for rows in logits]
+
+
+def caches(run):
+    residents = run.model.executor.residents
+    names = [name for name in residents.tensors if name.rpartition(".")[2] in ("keys", "rows", "values")]
+    return {name: residents.read(name) for name in names}
+
+
+def test_a_prompt_in_chunks_has_the_scores_and_the_cache_of_its_tokens_one_by_one():
+    (artifact, seen), (alone, _) = known(4), known(1)
+    assert len(artifact.programs) == len(artifact.plans) == 4
+    regions = [node for node in seen["partition"].nodes if node.op == ACCELERATED]
+    assert len(regions) == 1
+    made, single, reference = Model(artifact), Model(alone), on_cpu(seen)
+    for count, sizes in {1: [1], 3: [1] * 3, 4: [4], 5: [4, 1], 19: [4] * 4 + [1] * 3, 32: [4] * 8}.items():
+        words = (TEXT + TEXT)[:count]
+        run, one = DecoderRun(made), DecoderRun(single)
+        got, chunks = ran(run, words)
+        assert chunks == sizes
+        np.testing.assert_array_equal(got, scores(one, words))
+        for name, array in caches(one).items():
+            np.testing.assert_array_equal(caches(run)[name], array)
+        if count == 19:
+            np.testing.assert_array_equal(got, scores(DecoderRun(reference), words))
+    run.restart()
+    assert sum(step.statistics is not None for step in run.advance(TEXT[:4]).steps) == 1
+
+
+def test_a_conversation_goes_on_at_any_place():
+    with Model(known(4)[0]) as made, Model(known(1)[0]) as single:
+        run, one = DecoderRun(made), DecoderRun(single)
+        first = scores(run, TEXT[:6])
+        later, sizes = ran(run, TEXT[6:])
+        assert sizes == [1, 1, 4, 4, 4, 1, 1]
+        np.testing.assert_array_equal(np.concatenate([first, later]), scores(one, TEXT))
+        run.restart()
+        scores(run, TEXT[:2])
+        with pytest.raises(GenerateError) as error:
+            run.advance(TEXT[:4])
+        rule = "generate: a chunk of 4 tokens of small must begin at a multiple of 4 places"
+        assert str(error.value) == f"{rule}, got 2; run single tokens up to there"
+        with pytest.raises(GenerateError) as error:
+            ran(run, [*TEXT, *TEXT])
+        rule = "generate: a sequence must fit the 32 places of the cache of small"
+        assert str(error.value) == f"{rule}, got 46 tokens"
+        assert run.count == 2
+
+
+def test_a_chunk_has_as_many_tokens_as_lanes_where_all_lengths_have_more():
+    made, _ = compiled(decoder(), chunk=None, lengths=[])
+    with made:
+        run = DecoderRun(made)
+        assert (run.chunks, run.on_device) == ([16, 1], True)
+    made, _ = compiled(decoder(), chunk=None, cache=48, lengths=[16, 32])
+    with made:
+        run = DecoderRun(made)
+        assert (run.chunks, run.on_device) == ([16, 1], True)
+        assert len(made.artifact.plans) == 5  # 16 tokens have no past among 16 places
+        assert run.advance(TEXT[:16]).plan.values["attention_mask"].shape == (1, 32)
+
+
 def test_programs_of_several_lengths_share_weights_and_cache(monkeypatch):
-    artifact = compiled(decoder())[0].artifact
+    artifact, _ = known(1)
     (step,) = (step for step in artifact.plan.steps if isinstance(step, ProgramStep))
     read = [artifact.constants[value].nbytes for value in step.tensors.values() if value in artifact.constants]
     weights, sizes = max(read), []
@@ -94,15 +168,14 @@ def test_programs_of_several_lengths_share_weights_and_cache(monkeypatch):
 
 
 def test_a_file_has_the_cache_too(tmp_path):
-    made, _ = compiled(decoder())
+    made = Model(known(1)[0])
     made.save(tmp_path / "small.vdla")
     with made, Model(Artifact.load(tmp_path / "small.vdla")) as loaded:
         np.testing.assert_array_equal(scores(DecoderRun(loaded)), scores(DecoderRun(made)))
 
 
 def test_a_machine_has_one_sequence_at_a_time():
-    made, _ = compiled(decoder())
-    with made:
+    with Model(known(1)[0]) as made:
         first = DecoderRun(made)
         first.advance(TEXT[:1])
         DecoderRun(made).advance(TEXT[:1])
@@ -136,11 +209,11 @@ def test_lengths_are_powers_of_two_or_what_is_asked_for():
 @pytest.mark.parametrize(
     ("reason", "options"),
     [
-        ("attend with one token, got int8[1, 4, 32]", {"chunk": 4}),
+        ("tokens must divide 16 or be a multiple of it, up to the 32 places, got 3", {"chunk": 3, "lengths": []}),
         ("places must be a multiple of 16, got 24", {"cache": 24, "lengths": []}),
         (
             "machine must have the extensions softmax and transpose, got pynq_z1_lm without transpose",
-            {"machine": 4, "chunk": 1},
+            {"machine": 4},
         ),
     ],
 )
@@ -151,8 +224,8 @@ def test_a_cache_that_the_machine_cannot_have_is_on_the_cpu(reason, options):
     graphs = seen["fuse_qdq"]
     nodes = [node for node in graphs.nodes if node.op == "vdla.QAttention"]
     whys = {why_not_cached(graphs, node, machine) for node in nodes}
-    assert options.get("chunk") == 4 or whys == {reason}
-    with made, compiled(decoder(), machine, **{"chunk": 1, **options, "place": cpu_places(seen)})[0] as reference:
+    assert whys == {reason}
+    with made, compiled(decoder(), machine, **{**options, "place": cpu_places(seen)})[0] as reference:
         np.testing.assert_array_equal(scores(DecoderRun(made)), scores(DecoderRun(reference)))
 
 
@@ -161,7 +234,7 @@ def cpu_places(seen):
 
 
 def test_float_attention_keeps_its_cache_on_the_cpu():
-    made, _ = compiled(decoder("float"), chunk=1)
+    made, _ = compiled(decoder("float"))
     assert "past_key_values.0.key" in made.inputs
 
 
@@ -176,12 +249,12 @@ def test_certificates_say_why_there_is_none():
 @pytest.mark.slow
 def test_steps_on_the_rtl_have_the_scores_and_cycles_of_the_simulator():
     small = replace(Config.preset("tiny"), block_in=8, block_out=8, inp_kib=4, wgt_kib=8, acc_kib=16, out_kib=4)
-    made, _ = compiled(decoder(), vdla.extend(small, "norm", "rotary", "softmax", "transpose"))
+    made, _ = compiled(decoder(), vdla.extend(small, "norm", "rotary", "softmax", "transpose"), chunk=4)
     with made, Model(made.artifact, "rtl") as on_rtl:
         one, other = DecoderRun(made), DecoderRun(on_rtl)
         assert one.on_device
-        for word in TEXT[:18]:
-            left, right = one.advance([word]), other.advance([word])
+        for piece in one.pieces(TEXT[:18]):
+            left, right = one.advance(piece), other.advance(piece)
             np.testing.assert_array_equal(left.outputs["logits"], right.outputs["logits"])
             cycles = [[step.statistics.total_cycles for step in run.steps if step.statistics] for run in (left, right)]
             assert cycles[0] == cycles[1]

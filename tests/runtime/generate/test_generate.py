@@ -180,6 +180,9 @@ def test_an_accelerator_has_cycles_and_a_share_of_its_bound(on_sim, tokens):
     assert rates.weight_bytes >= SHAPE.macs  # blocks are whole
     assert rates.bound_share == rates.weight_bytes / (config.axi_bits // 8 * cycles)
     assert rates.accelerator_tokens_a_second == config.clock_mhz * 1e6 / cycles
+    prompt = sum(result.cycles for result, _ in generation._prefill)
+    assert rates.prompt_cycles_a_token == prompt / len(generation.prompt)
+    assert rates.accelerator_prompt_tokens_a_second == config.clock_mhz * 1e6 * len(generation.prompt) / prompt
     assert 0 < rates.bound_share < 1
 
 
