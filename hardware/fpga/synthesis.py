@@ -13,6 +13,7 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from itertools import count, pairwise
 from pathlib import Path
@@ -28,7 +29,7 @@ from vdla.hardware.generate.extension_files import machine_files
 from vdla.hardware.generate.rtl_files import PACKAGE, TOP
 from vdla.hardware.generate.svgen import render_nameless
 from vdla.support.atomic import write_text
-from vdla.support.cache import CacheError, user_cache
+from vdla.support.cache import CacheError, locked, user_cache
 from vdla.support.progress import Progress
 
 if TYPE_CHECKING:
@@ -138,14 +139,26 @@ def cache_path(texts: Sequence[str], files: Mapping[str, str | Path]) -> Path:
 
 
 def cached_run(path: Path, from_json: Callable[[Mapping[str, Any]], Result], run: Callable[[Path], Result]) -> Result:
-    """The result in a file of the cache, or of a run in a folder of its own, then stored there."""
+    """The result in a file of the cache, or of a run in a folder of its own, then stored there; of
+    several processes one runs and the others wait.
+    """
     cached = _load(path, from_json)
     if cached is not None:
         return cached
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path))
+        except CacheError as error:
+            raise YosysError(f"area: {error}") from None
+        except OSError as error:
+            raise YosysError(f"area: cache must be writable, got {error}") from None
+        return _load(path, from_json) or _stored(path, run)
+
+
+def _stored(path: Path, run: Callable[[Path], Result]) -> Result:
     with tempfile.TemporaryDirectory(prefix="vdla-area-") as folder:
         result = run(Path(folder))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, json.dumps(asdict(result)))
     except OSError as error:
         raise YosysError(f"area: cache must be writable, got {error}") from None

@@ -6,8 +6,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
+from threading import Barrier
+from time import sleep
 
 import pytest
 from helpers.seeds import turn
@@ -108,6 +111,27 @@ def test_a_result_is_cached_for_equal_sources(monkeypatch, tmp_path):
     monkeypatch.setattr(synthesis, "yosys_version", lambda: "0.71")
     synthesise(TINY, Z020, silent)
     assert len(runs) == 7
+
+
+def test_of_several_that_want_a_result_one_runs(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(synthesis, "yosys_version", lambda: "0.70")
+    started, runs = Barrier(3), []
+
+    def run(*arguments):
+        runs.append(arguments)
+        sleep(0.2)  # the others look at the cache meanwhile
+        return Synthesis("xc7", "0.70", UNITS_BY_HAND, PATHS)
+
+    def wanted(_):
+        started.wait()
+        return synthesise(TINY, Z020, silent)
+
+    monkeypatch.setattr(synthesis, "_run", run)
+    with ThreadPoolExecutor(3) as pool:
+        results = list(pool.map(wanted, range(3)))
+    assert len(runs) == 1
+    assert {json.dumps(asdict(result)) for result in results} == {json.dumps(asdict(results[0]))}
 
 
 def test_the_progress_begins_with_an_estimate(monkeypatch, tmp_path):
