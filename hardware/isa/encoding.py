@@ -9,7 +9,8 @@ Words are little-endian `np.uint8[n, instruction_bytes]`; columns are `np.int64[
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache, partial
+from enum import IntEnum
+from functools import cache, lru_cache, partial
 from operator import attrgetter
 from typing import Any
 
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from vdla.hardware.isa.formats import UOP_FORMAT, Field, Slot, instruction_bytes, uop_layout
 from vdla.hardware.isa.instruction_set import COL, Format, InstructionSet, isa_of
 from vdla.hardware.isa.instructions import COMPUTE_BUFFERS, EXTENSION, Instruction, MicroOp, Opcode, Unit
-from vdla.hardware.isa.rules import IsaError, first_broken
+from vdla.hardware.isa.rules import IsaError, first_broken, is_one_of
 from vdla.hardware.isa.sizes import Sizes
 from vdla.support.arrays import Array, Bools, Bytes, Ints
 
@@ -91,9 +92,14 @@ def _range_rule(slot: Slot) -> str:
     return f"be an integer from {slot.low} to {slot.high}"
 
 
+@cache
+def _members(choices: type[IntEnum]) -> tuple[int, ...]:
+    return tuple(int(member) for member in choices)
+
+
 def _in_range(slot: Slot, values: Array) -> Bools:
     if slot.field.enum is not None:
-        return np.isin(values, [int(member) for member in slot.field.enum])
+        return is_one_of(values, _members(slot.field.enum))
     return np.asarray((values >= slot.low) & (values <= slot.high), np.bool_)
 
 
@@ -269,7 +275,7 @@ def check(config: Sizes, words: Words) -> Values:
 
 
 def _check_codes(isa: InstructionSet, codes: Values) -> None:
-    for row in np.flatnonzero(~np.isin(codes, list(isa.formats)))[:1]:
+    for row in np.flatnonzero(~is_one_of(codes, isa.formats))[:1]:
         number, opcode = divmod(int(codes[row]), 8)
         if opcode == EXTENSION and isa.plug_ins:
             choices = ", ".join(f"{k} ({plug_in.name})" for k, plug_in in enumerate(isa.plug_ins))

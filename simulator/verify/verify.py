@@ -93,16 +93,17 @@ def _with(verdict: Verdict, new_findings: Iterable[Finding], warnings: tuple[Fin
 def _invalid_words(program: Program) -> Iterator[Finding]:
     """The invalid words, each with the first rule that it breaks."""
     for start in range(0, len(program), _BLOCK):
-        words = program.words[start : start + _BLOCK]
-        try:
-            check(program.config, words)
-        except IsaError:
-            for index in range(start, start + len(words)):
-                yield from _invalid_word(program, index)
+        yield from _invalid_among(program, start, min(start + _BLOCK, len(program)))
 
 
-def _invalid_word(program: Program, index: int) -> Iterator[Finding]:
+def _invalid_among(program: Program, start: int, end: int) -> Iterator[Finding]:
+    """Those from `start` to `end`; a half without any is checked as a whole."""
     try:
-        check(program.config, program.words[index : index + 1])
+        check(program.config, program.words[start:end])
     except IsaError as error:
-        yield Finding(kind=Kind.ENCODING, message=f"instruction {index}: {error.problem}", instructions=(index,))
+        if end - start == 1:
+            yield Finding(kind=Kind.ENCODING, message=f"instruction {start}: {error.problem}", instructions=(start,))
+            return
+        middle = (start + end) // 2
+        yield from _invalid_among(program, start, middle)
+        yield from _invalid_among(program, middle, end)
