@@ -12,8 +12,10 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Any, TypeVar
+from zlib import crc32
 
 import pytest
 
@@ -52,19 +54,37 @@ def long_count(every: int, share: int = _SHARE) -> int:
 
 
 def sample(every: Iterable[Case], features: Callable[[Case], Iterable[Hashable]], number: int = SAMPLE) -> list[Case]:
-    """In their order, the cases with a feature that none before has, and a quarter of the others:
-    that of a number, or all.
+    """In their order, few cases that together have all features, and a quarter of the others: that
+    of a number, or all.
     """
-    seen: set[Hashable] = set()
+    cases = list(every)
+    few = _cover([set(features(case)) for case in cases])
     chosen: list[Case] = []
     others = 0
-    for case in every:
-        new = set(features(case)) - seen
-        seen |= new
-        others += not new
-        if new or ALL or (others + number) % _SAMPLE_SHARE == 0:
+    for place, case in enumerate(cases):
+        others += place not in few
+        if ALL or place in few or (others + number) % _SAMPLE_SHARE == 0:
             chosen.append(case)
     return chosen
+
+
+def _cover(features: Sequence[set[Hashable]]) -> set[int]:
+    """The places of few cases that together have all features: the next is always the one with the
+    most that none before has. Such counts only fall, so that one which still holds is the greatest.
+    """
+    counts = [(-len(given), place) for place, given in enumerate(features)]
+    heapify(counts)
+    seen: set[Hashable] = set()
+    few: set[int] = set()
+    while counts:
+        count, place = heappop(counts)
+        new = features[place] - seen
+        if new and len(new) < -count:
+            heappush(counts, (-len(new), place))
+        elif new:
+            seen |= new
+            few.add(place)
+    return few
 
 
 def lengths(usual: bool, chosen: bool) -> list[pytest.MarkDecorator]:
@@ -80,14 +100,19 @@ def turn(place: int, count: int, number: int = SAMPLE) -> bool:
 
 
 def sampled(items: Sequence[pytest.Item], number: int = SAMPLE) -> list[pytest.Item]:
-    """Of each test function that is marked `sampled`, its first case, a case for each value of the
-    parameters that vary beside each other, and a quarter of the others; all other tests.
+    """Of each test function that is marked `sampled`, its first case, or few with each value of the
+    parameters that vary beside each other, and a quarter of the others; all other tests. Functions
+    begin their quarters at different cases, so that no commit has the longer ones of all.
     """
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sampled"):
             groups.setdefault(item.nodeid.split("[")[0], []).append(item)
-    kept = {id(case) for group in groups.values() for case in sample(group, _features(group), number)}
+    kept = {
+        id(case)
+        for name, group in groups.items()
+        for case in sample(group, _features(group), number + crc32(name.encode()))
+    }
     return [item for item in items if not item.get_closest_marker("sampled") or id(item) in kept]
 
 
