@@ -18,6 +18,7 @@ pytest.importorskip("onnxruntime", reason="needs onnxruntime, with which results
 EXACT = {"arg_max", "concat", "gather", "max_pool", "reflect_pad", "slice", "split", "top_k"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", OPERATORS)
 def test_results_are_those_of_onnx_runtime(name: str) -> None:
     row = benchmark.measure(name, OPERATORS[name].sizes[0], seed=0, rounds=1)

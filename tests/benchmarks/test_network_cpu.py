@@ -21,6 +21,7 @@ SMALL = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name", ["resnet18", *(pytest.param(name, marks=pytest.mark.long) for name in SMALL if name != "resnet18")]
 )

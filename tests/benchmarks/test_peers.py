@@ -68,6 +68,7 @@ def test_the_record_has_both_machines_for_every_network(record: dict[str, Any]) 
             assert row["differs"] == benchmark.ON_CPU
 
 
+@pytest.mark.sampled
 @pytest.mark.long
 @pytest.mark.usefixtures("without_synthesis")
 @pytest.mark.parametrize("name", SMALL)

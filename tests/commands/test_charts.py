@@ -348,6 +348,7 @@ def chart_of(name: str, request: pytest.FixtureRequest) -> Chart:
     return make(request.getfixturevalue(data)) if data else make()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CHARTS)
 def test_marks_are_where_the_table_says(name: str, request: pytest.FixtureRequest) -> None:
     chart = chart_of(name, request)

@@ -76,6 +76,7 @@ def test_kernels_are_tuned_and_compiled_from_the_log(capsys: Capture) -> None:
 _OF_EVERY_DAY = ("optuna",)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "search", [name if name in _OF_EVERY_DAY else pytest.param(name, marks=pytest.mark.long) for name in SEARCHES]
 )

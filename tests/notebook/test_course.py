@@ -56,6 +56,7 @@ def test_the_lessons_are_those_of_the_folder_and_have_solutions() -> None:
     assert tuple(SOLUTIONS) == ORDER
 
 
+@pytest.mark.sampled
 @pytest.mark.long
 @pytest.mark.parametrize("name", LESSONS)
 def test_a_lesson_shows_what_its_cells_give_and_its_solutions_are_right(

@@ -90,6 +90,7 @@ def test_the_first_expression_is_that_of_first_steps_and_has_its_cycles(page: Pa
     assert printed.getvalue().startswith("1: 57,700 cycles")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", SOLVABLE)
 def test_a_start_and_a_wrong_try_are_refused_and_a_solution_is_accepted(page: Page, name: str) -> None:
     puzzle = vdla.puzzle(name)

@@ -41,6 +41,7 @@ def checked(name: str, text: str) -> PuzzleGrade:
     return puzzle.check(text)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", SOLUTIONS)
 def test_a_solution_takes_the_fewest_cycles_that_are_known(name: str) -> None:
     puzzle, grade = vdla.puzzle(name), checked(name, solution(name))
@@ -49,6 +50,7 @@ def test_a_solution_takes_the_fewest_cycles_that_are_known(name: str) -> None:
     assert puzzle.best <= puzzle.limit
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("each", TRIES)
 def test_a_wrong_try_is_refused_with_its_reason(each: WrongTry, request: pytest.FixtureRequest) -> None:
     grade = checked(each.puzzle, each.text())

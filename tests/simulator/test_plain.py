@@ -33,6 +33,7 @@ def machine(name):
     return vdla.extend(Config.preset("tiny"), sad) if name == "extended" else Config.preset(name)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["pynq_z1", "tiny", "int4", "batch4", "extended"])
 def test_random_programs_have_the_results_and_the_cycles_of_compiled_code(name, tmp_path):
     programs = {seed: random_verified_program(machine(name), seed, 20) for seed in range(3)}

@@ -80,6 +80,7 @@ def test_words_that_are_missing_are_the_same_error(benches, seed):
     assert {name: sim[name] for name in names} == {name: rtl[name] for name in names}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", SEEDS)
 def test_mutated_words_end_in_the_same_way(benches, seed):
     """A changed field: the program still ends, is invalid, leaves the memory or hangs."""

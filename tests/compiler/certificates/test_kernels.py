@@ -83,6 +83,7 @@ def covered(expression: Callable[[te.Value, te.Value], te.Value], dtype: str, a:
     return of.value(store.value, a.size)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("op", BINARY)
 @settings(max_examples=8)
@@ -104,6 +105,7 @@ def test_operations_in_one_pass_are_those_of_the_model(op: str, dtype: str, seed
     assert some or op == "mul"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("source", TYPES)
 @pytest.mark.parametrize("target", TYPES)
 def test_casts_in_one_pass_are_those_of_the_model(source: str, target: str) -> None:

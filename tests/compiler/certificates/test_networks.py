@@ -118,6 +118,7 @@ def test_a_result_in_blocks_is_not_taken_for_a_plain_one() -> None:
 # --- programs that hold ---------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("kinds", "machine"),
     [

@@ -73,6 +73,7 @@ def test_factors_of_other_channels_are_a_difference() -> None:
             assert certify_pass("wrong", before, wrong).verdict is PassVerdict.DIFFERS
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mobilenet_v2", "mobilenet_v3"])
 def test_factors_are_certified_where_coefficients_of_many_layers_grow(name: str) -> None:

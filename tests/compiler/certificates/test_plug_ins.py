@@ -56,6 +56,7 @@ def case(kind: str, machine: str) -> tuple[Any, te.Tensor]:
     return transpose.program(layer, config), result
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_programs_of_plug_ins_hold(kind: str, machine: str) -> None:
@@ -89,6 +90,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("kind", "name", "field", "more"), FAULTS)
 def test_a_field_of_a_step_that_is_wrong_does_not_hold(kind: str, name: str, field: str, more: int) -> None:
     layer, wanted = case(kind, "tiny")
@@ -102,6 +104,7 @@ def test_a_field_of_a_step_that_is_wrong_does_not_hold(kind: str, name: str, fie
     assert not certify(layer, wanted, program=replace(program, words=words), explain=False).holds
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["softmax", "norm", "factor"])
 def test_steps_at_once_are_steps_one_by_one(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     layer, wanted = case(kind, "tiny")

@@ -30,6 +30,7 @@ def quantised(seed: int, *, uint8: bool = False) -> Graph:
     return import_model(to_qdq(floats, data, uint8=uint8, per_channel=seed % 3 > 0))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("uint8", [False, True])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_passes_to_integers_are_certified(seed: int, *, uint8: bool) -> None:

@@ -121,6 +121,7 @@ FAULTS: dict[str, tuple[Callable[[], Model], str]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_named_by_operator_element_term_instructions_and_lines(fault: str) -> None:
     made, text = FAULTS[fault]

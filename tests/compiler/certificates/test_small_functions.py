@@ -269,6 +269,7 @@ def verdict(
     raise AssertionError("no region has the instruction")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_a_formula_of_a_table_is_certified(formula: str) -> None:
     assert verdict(network(formula)).holds
@@ -351,6 +352,7 @@ PROGRAM_FAULTS: Mapping[str, Callable[[Program], Program]] = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("fault", PROGRAM_FAULTS)
 def test_a_fault_in_a_program_with_a_formula_is_refused(fault: str) -> None:
     assert not verdict(network("gelu"), PROGRAM_FAULTS[fault], explain=False).holds

@@ -99,6 +99,7 @@ def differences(of, device, places, seed=0):
     return wrong, cycles
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", SIZES)
 def test_results_are_the_integers_of_all_places_so_far(name):
     preset, fields = SIZES[name]

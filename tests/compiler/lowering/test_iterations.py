@@ -80,6 +80,7 @@ def without_alloc(fn):
     return replace(fn, body=replace(inner, body=replace(fn.body, body=inner.body)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 def test_random_schedules_have_no_race_after_lowering(name):
     for seed in range(30):

@@ -109,6 +109,7 @@ def assert_lowers(fn, arrays, note):
         np.testing.assert_array_equal(got[name], array, err_msg=f"{note}\n{fn}\nlowered:\n{lowered}")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
 @pytest.mark.parametrize("block", range(4))
 def test_lowering_preserves_results(name, block):

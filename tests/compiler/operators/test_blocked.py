@@ -62,6 +62,7 @@ def test_an_image_goes_into_blocks_and_back(channels):
     np.testing.assert_array_equal(run(lambda a: from_blocked(a, channels), blocked), x)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", WINDOWS)
 def test_depthwise_convolution_equals_sums_over_windows(name):
     shape, kernel, *options = WINDOWS[name]
@@ -82,6 +83,7 @@ def test_depthwise_convolution_of_other_dtypes(dtype):
     np.testing.assert_array_equal(plain(result, 8), model(x, weight, 1, 1, groups=8))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ["3x3", "3x3_strided", "uneven"])
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
 def test_max_pool_equals_that_of_the_plain_image(name, dtype):

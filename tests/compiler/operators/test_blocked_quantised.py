@@ -110,6 +110,7 @@ def test_convolutions_equal_numpy(name, halves):
     np.testing.assert_array_equal(plain(result, len(arrays[1])), expected(name, *arrays))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", ["x86-64-avx512", "x86-64-avx2", "cortex-a9", "neoverse-n1"])
 @pytest.mark.parametrize("name", ["3x3_strided", "1x1", "depthwise_strided"])
 def test_schedules_for_other_cpus_equal_numpy(name, target):

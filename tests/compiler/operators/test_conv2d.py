@@ -65,6 +65,7 @@ def test_packed_and_plain_weights_equal_the_model(name):
         np.testing.assert_array_equal(interpret(fn, arrays)[output], model(x, weight, *options))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", ["x86-64-avx512", "x86-64-avx2", "cortex-a9"])
 @pytest.mark.parametrize("name", CASES)
 def test_scheduled_conv2d_equals_the_model(name, target):
@@ -75,6 +76,7 @@ def test_scheduled_conv2d_equals_the_model(name, target):
     np.testing.assert_array_equal(interpret(schedule.fn, arrays)[output], model(x, weight, *options))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CASES)
 def test_native_conv2d_equals_the_model(name):
     x, weight, options = operands(name)
@@ -169,6 +171,7 @@ DEPTHWISE = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", DEPTHWISE)
 def test_depthwise_conv2d_equals_the_model(name):
     shape, kernel, *options = DEPTHWISE[name]

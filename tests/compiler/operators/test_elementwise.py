@@ -61,6 +61,7 @@ MODELS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", MODELS)
 def test_float_functions_equal_the_model(name, dtype):

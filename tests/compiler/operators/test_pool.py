@@ -54,6 +54,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("ceil_mode", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_max_pool_equals_a_loop_over_windows(case, ceil_mode):
@@ -63,6 +64,7 @@ def test_max_pool_equals_a_loop_over_windows(case, ceil_mode):
         np.testing.assert_array_equal(got, model(x, lambda v, n: max(v), *options, ceil_mode, False))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("include", [False, True])
 @pytest.mark.parametrize("ceil_mode", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -129,6 +131,7 @@ def test_invalid_pool_arguments_are_refused(build, message):
     assert str(error.value) == message
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_indices_of_the_largest_elements(case):
     """Of equal elements the first counts, and padding never does."""

@@ -115,6 +115,7 @@ def test_a_scheduled_lstm_runs_natively():
     near(build(schedule.fn)(*arrays), [expected[tensor.name] for tensor in outputs])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize(("operator", "gates"), [(lstm, 4), (gru, 3), (rnn, 1)])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])

@@ -62,6 +62,7 @@ OPERATORS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", OPERATORS)
 def test_one_function_computes_every_batch(name):
     x = placeholder()

@@ -139,6 +139,7 @@ def test_a_row_beyond_the_buffers_has_no_program():
 # --- hardware -------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["softmax", "norm"])
 def test_datapaths_compute_the_steps(name):

@@ -18,6 +18,7 @@ PROBLEMS = [
 TILES = [(2, 2, 1), (3, 1, 2), (9, 4, 4)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
 @pytest.mark.parametrize("tiles", TILES, ids=str)
 def test_every_primitive_preserves_the_convolution(problem, tiles):

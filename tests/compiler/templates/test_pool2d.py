@@ -29,6 +29,7 @@ def average(sums: np.ndarray, count: np.ndarray | int, zero_point: int) -> np.nd
     return np.clip(np.vectorize(one, otypes=[int])(sums, count) + zero_point, -128, 127)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kernel", WINDOWS, ids=lambda kernel: f"{kernel[0]}x{kernel[1]}")
 def test_every_sum_of_a_window_is_divided_and_rounded_half_to_even(kernel: tuple[int, int]) -> None:
     """Equal to exact division, but for ties of a count that is no power of two."""

@@ -150,6 +150,7 @@ def scheduled(form: object, point: Mapping[str, Any]) -> Nest:
     raise AssertionError(form)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", CASES)
 def test_columns_equal_a_naive_reading_of_the_nest(seed: int) -> None:
     task = random_task(seed)

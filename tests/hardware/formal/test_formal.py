@@ -110,6 +110,7 @@ PARAMETERS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize(
     "proof", [pytest.param(proof, marks=[pytest.mark.slow] * (proof.top in SLOW)) for proof in PROOFS], ids=str

@@ -59,6 +59,7 @@ def test_other_address_widths_are_refused():
         render_wrapper(PYNQ, 36)
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize(("config", "bits"), LINTED, ids=lambda part: getattr(part, "name", part))
 def test_the_linter_finds_nothing_in_the_wrapper(config, bits, tmp_path):

@@ -23,12 +23,14 @@ def test_the_alu_passes_its_bench():
     simulate("alu_case", __file__)
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["tiny", "int4"])
 def test_the_requantiser_lane_passes_its_bench(name):
     simulate("vdla_requantise_lane", __file__, name)
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["tiny", "int4"])
 def test_the_gemm_core_passes_its_bench(name):

@@ -15,6 +15,7 @@ MOST_IN_FLIGHT = 2
 LOADS = 40
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize("machine", ["tiny", ODD], ids=["tiny", "odd"])
 def test_the_beat_placer_passes_its_bench(machine):

@@ -17,6 +17,7 @@ BYTES = 1 << 16
 LOADED = (Buffer.INP, Buffer.WGT, Buffer.SCL)
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["tiny", "batch4"])
 def test_the_load_unit_passes_its_bench(name):

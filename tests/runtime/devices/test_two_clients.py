@@ -120,6 +120,7 @@ def require_right_or_sentence(board, device, every: bool, action: Callable[[], o
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name",
     ["another stream", "no instructions", "the interrupt is taken", "a start", "a reset", "another bitstream",
@@ -130,6 +131,7 @@ def test_one_foreign_access_at_any_place_of_a_run(board, clients, name):
     assert (found == {"right"}) == (name in HARMLESS), found
 
 
+@pytest.mark.sampled
 @pytest.mark.long
 @pytest.mark.parametrize("name", FOREIGN)
 def test_one_foreign_access_at_every_place_of_a_run(board, clients, name):

@@ -111,6 +111,7 @@ def measured(config: Config) -> MemoryMeasurement:
         return measure(device, repeats=1)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("preset", "dram"), MEMORIES)
 def test_a_known_memory_is_recovered_exactly(preset: str, dram: Dram) -> None:
     found = measured(with_memory(preset, dram))
@@ -118,6 +119,7 @@ def test_a_known_memory_is_recovered_exactly(preset: str, dram: Dram) -> None:
     assert (found.fit.error, found.spread) == (0, 0)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("preset", "dram"), [*MEMORIES, *HIDDEN])
 def test_a_layer_takes_the_same_cycles_with_the_measured_model(preset: str, dram: Dram) -> None:
     config = with_memory(preset, dram)

@@ -154,6 +154,7 @@ def test_a_network_is_equal_on_the_rtl() -> None:
     assert comparison.equal and comparison.cycles[0] == comparison.cycles[1]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("preset", ["tiny", "batch4", "int4", "pynq_z1_512"])
 @pytest.mark.parametrize("dump", [False, True])
 def test_every_beginning_of_a_program_is_verified(preset: str, dump: bool) -> None:

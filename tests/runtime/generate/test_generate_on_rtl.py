@@ -39,6 +39,7 @@ def test_steps_with_four_bit_weights_take_the_cycles_of_the_simulator(tmp_path):
             assert cycles[0]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("batch", [1, 2, 4])
 def test_the_datapaths_compute_their_steps(batch):
     machine = vdla.extend(replace(MACHINE, batch=batch, out_kib=8), "int4_group")

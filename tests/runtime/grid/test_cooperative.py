@@ -28,6 +28,7 @@ SCHEDULES = [
 SCHEDULES += [partial(strided_stencil, 3, 8), partial(strided_stencil, 3, 8, double=True)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("factory", SCHEDULES)
 def test_cooperative_schedules_compute_what_their_nests_mean(
     factory: Callable[[], Schedule], build_grid: Build

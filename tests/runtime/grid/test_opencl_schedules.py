@@ -81,6 +81,7 @@ def cases(**groups):
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("operator", "arrays"), cases(convolution=CONVOLUTIONS, product=PRODUCTS, rows=ROWS))
 def test_schedules_equal_the_interpreter(operator, arrays: tuple, build_grid):
     check(build_grid, operator, *arrays)

@@ -104,6 +104,7 @@ def sign_extended(value: int, bits: int) -> int:
     return value - (value >> bits - 1 << bits)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("target", TARGETS)
 def test_kernels_are_relocated_as_by_ld(target: str, name: str, tmp_path: Path) -> None:
@@ -163,12 +164,14 @@ def check_run(process: Process, fn: ir.Function, inputs: Mapping[str, Any], roug
             np.testing.assert_array_equal(found[output], want, err_msg=output)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_run_where_they_are_laid_out_for(process: Process, name: str) -> None:
     fn = KERNELS[name]()
     check_run(process, fn, inputs_of(compiled(name, process[0])), rough=True)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_kernels_run_where_they_are_laid_out_for(process: Process, seed: int) -> None:
     problem = random_problem(seed)

@@ -29,6 +29,7 @@ def model(tmp_path_factory) -> Model:
     return Model.load(path)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("count", [3, 1, 8, 3])
 def test_each_batch_runs_its_plan(model, count):
     single = compile_network(NETWORK.build(batch=count))

@@ -46,6 +46,7 @@ def test_kernels_of_much_work_run_on_all_processors():
     assert threads() == len(os.sched_getaffinity(0))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(4))
 def test_compiled_random_networks_keep_their_values(seed):
     network = RandomNetwork(100 + seed, length=10)

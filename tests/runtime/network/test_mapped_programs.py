@@ -74,6 +74,7 @@ def test_an_instruction_runs_layers_exactly(name: str, network: Callable[..., An
     assert (row["wrong"], row["cycles"]) == (0, row["verdict"])
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "machine"), [(24, PYNQ), (16, ULTRA)])
 def test_a_network_of_binary_convolutions_runs_exactly(width: int, machine: Config) -> None:

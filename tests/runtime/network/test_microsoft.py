@@ -113,6 +113,7 @@ for kind, zero in (("uint8", 117), ("int8", -9)):
                 QUANTISED[label] = ("QGemm", gemm, (0,), {"transB": turned, "alpha": 1.0})
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", QUANTISED)
 def test_quantised_operators_are_those_of_onnx_runtime_within_one_step(case):
     op, inputs, fed, attributes = QUANTISED[case]
@@ -241,6 +242,7 @@ FLOAT["DynamicQuantizeLSTM"] = (
 )
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("case", FLOAT)
 def test_float_operators(case):
     inputs, fed, attributes = FLOAT[case]

@@ -119,6 +119,7 @@ MASKS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("symbols", [False, True])
 @pytest.mark.parametrize("case", MASKS)
 def test_every_form_of_mask_hides_the_keys_that_onnx_runtime_hides(case, symbols):

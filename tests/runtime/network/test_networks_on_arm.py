@@ -48,6 +48,7 @@ class EmulatedKernels:
         return run
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("place", ["chosen", "cpu"])
 @pytest.mark.parametrize("board", BOARDS)
 def test_a_network_on_a_board(board: str, place: str, tmp_path: Path) -> None:

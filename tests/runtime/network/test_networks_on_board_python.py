@@ -46,6 +46,7 @@ def require_equal_bits(outputs: dict[str, Any], wanted: dict[str, Any]) -> None:
         np.testing.assert_array_equal(outputs[name].view(np.uint8), array.view(np.uint8), err_msg=name)
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(("preset", "cpu"), CASES)
 def test_a_network_gives_the_same_bits(
@@ -61,6 +62,7 @@ def test_a_network_gives_the_same_bits(
     require_equal_bits(outputs, exact(quantised, inputs).outputs)
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("cpu", ["cortex-a9", "cortex-a53"])
 def test_a_network_on_the_cpu_alone_gives_the_same_bits(

@@ -39,6 +39,7 @@ def extensions_of(model: Any) -> list[str]:
     return [op.name for op in placed if op.extensions]
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize(("preset", "batch"), [("pynq_z1", 1), ("ultra96", 1)])
 def test_layers_are_run_by_an_extension_in_fewer_cycles(preset: str, batch: int, tmp_path: Path) -> None:

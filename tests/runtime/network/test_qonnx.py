@@ -134,6 +134,7 @@ def test_trunc_with_a_scale_of_the_result(signed):
     np.testing.assert_array_equal(got, np.floor(np.clip(x / 0.25 / 4, low, high)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("bits", "zero", "machine"), [*((bits, 0, 8) for bits in (1, 2, 3, 4, 6, 8)), (8, 3, 8), (2, 0, 4), (4, 5, 4)]
 )

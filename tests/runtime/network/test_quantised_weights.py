@@ -119,6 +119,7 @@ def check(source, x, target):
     return made
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("kind", "target"),
     [*((kind, "pynq_z1") for kind in CONVOLUTIONS), ("per channel", "host"), ("per channel", "opencl")],

@@ -125,6 +125,7 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions_of_blocks(name: str, dtype: str) -> None:

@@ -151,6 +151,7 @@ CASES = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CASES)
 def test_kernels_equal_the_definitions(name):
     op, inputs, attributes = CASES[name]

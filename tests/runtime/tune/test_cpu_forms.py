@@ -63,6 +63,7 @@ def kernels() -> dict[str, NetworkKernel]:
 _LONG = ("kernel 1 Conv", "kernel 2 Conv+Relu", "kernel 4 Conv")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "name", ["kernel 3 Conv+Add", "kernel 7 Gemm", *(pytest.param(name, marks=pytest.mark.long) for name in _LONG)]
 )

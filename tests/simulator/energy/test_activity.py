@@ -195,6 +195,7 @@ def widths(config):
 MACHINES = (TINY, *map(Config.preset, ("pynq_z1", "int4", "batch4")), WIDE, COLUMN, ROW, DOUBLE_GROUP, FOUR_PORTS)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("config", MACHINES, ids=[config.name for config in MACHINES])
 def test_random_programs_count_as_the_naive_model(config):
     for seed, count in enumerate((0, 1, 40, 60)):

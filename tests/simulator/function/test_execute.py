@@ -152,6 +152,7 @@ def test_engine_equals_the_model_on_random_configurations(seed):
     compare(config, seed, portable=seed % 2 == 0)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("shape", [(1, 16, 16), (2, 4, 16), (1, 32, 32), (4, 8, 16), (1, 64, 16)])
 def test_the_fast_kernel_equals_the_model_for_every_shape(shape):
     batch, block_in, block_out = shape

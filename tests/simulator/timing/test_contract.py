@@ -111,6 +111,7 @@ def test_timing_of_short_programs_equals_the_naive_machine(seed):
     compare(seed, 1 + seed % 30)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(100, 112))
 def test_timing_of_long_programs_equals_the_naive_machine(seed):
     compare(seed, 200)

@@ -41,6 +41,7 @@ def agree(program: Program) -> bool:
     return found is not None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("most_pairs", [3, 1 << 20])
 @pytest.mark.parametrize("operator", suite.NAMES[::4], indirect=True)
 def test_programs_of_templates_and_their_mutants_are_judged_alike(operator, most_pairs, monkeypatch):

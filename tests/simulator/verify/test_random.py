@@ -93,6 +93,7 @@ def _hangs(candidate):
     return False
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(12))
 def test_a_program_that_the_adversary_harms_is_refused(seed):
     good = random_program(seed, 35)

@@ -47,6 +47,7 @@ def first_named(fault, asked, seeds=range(40)):
     return None
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("fault", **named(WITHOUT_KERNELS))
 def test_a_fault_is_named_by_the_view_that_it_is_in(fault):
     assert first_named(fault, STATIC) is fault.view
@@ -93,6 +94,7 @@ def test_programs_write_read_and_emit_through_private_state():
     assert any(row[isa.col["emit"]] == 3 for row in rows)
 
 
+@pytest.mark.sampled
 @pytest.mark.long
 @pytest.mark.parametrize("declared", [(table, depthwise, running, sad), (narrow, pair)], ids=["state", "groups"])
 def test_all_views_agree_with_the_declarations(declared):

@@ -17,11 +17,13 @@ from vdla.verification.lemmas.statements import IntegerType
 FAULTS = list(planted_lemma_faults())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("lemma", LEMMAS, ids=lambda lemma: lemma.name)
 def test_a_lemma_holds_for_all_small_integers(lemma: Lemma) -> None:
     assert holds_exhaustively(lemma)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("lemma", LEMMAS, ids=lambda lemma: lemma.name)
 def test_a_lemma_is_proven(lemma: Lemma) -> None:
     pytest.importorskip("bitwuzla")

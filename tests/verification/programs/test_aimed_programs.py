@@ -33,6 +33,7 @@ def every_field(config: Config) -> list[str]:
     return [f"{encoding.name.lower()}.{slot.field.name}" for encoding in formats for slot in encoding.values]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("form", [encoding.name.lower() for encoding in isa_of(EXTENDED).formats.values()])
 def test_every_field_of_every_form_can_be_aimed_at(form: str) -> None:
     for name in (name for name in every_field(EXTENDED) if name.startswith(f"{form}.")):
@@ -47,6 +48,7 @@ def test_every_field_of_every_form_can_be_aimed_at(form: str) -> None:
         assert name in FIXED if len(values) < 2 else name not in FIXED, name
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("preset", "name", "low", "high"),
     [

@@ -130,6 +130,7 @@ def cut(row: list[int], name: str, mask: int) -> list[int]:
     return [value & mask if at == COL[name] else value for at, value in enumerate(row)]
 
 
+@pytest.mark.sampled
 @pytest.mark.rtl
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_narrow_field_is_a_mismatch(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ ALL = (*MACHINES, *mutated_machines()[1:])
 TINY = Config.preset("tiny")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("machine", ALL, ids=lambda machine: machine.name)
 def test_extreme_programs_verify_on_every_machine(machine: Config) -> None:
     programs = list(extreme_programs(machine, 0))
@@ -41,6 +42,7 @@ def test_each_buffer_is_filled_along_every_axis() -> None:
         assert max(table[:, COL[field]].max() for table in tables) >= TINY.depths[Buffer.ACC] - 1, field
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("machine", ALL, ids=lambda machine: machine.name)
 def test_the_program_before_the_last_fills_the_buffer_of_fetch(machine: Config) -> None:
     *_, program, _ = extreme_programs(machine, 0)

@@ -32,6 +32,7 @@ def test_random_programs_of_random_configurations_verify_and_end(seed: int) -> N
     assert time_program(program).total_cycles > 0
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 @pytest.mark.parametrize("count", [0, 1, 2, 12, 90])
 def test_programs_of_any_length_run_on_every_machine(machine: Config, count: int) -> None:

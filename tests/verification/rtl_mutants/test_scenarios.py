@@ -36,6 +36,7 @@ SUBTLE = {
 EVERY = [scenario for chosen in Round for scenario in scenarios(chosen)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("scenario", EVERY, ids=lambda scenario: scenario.name)
 def test_the_rtl_passes(scenario: Scenario) -> None:
     scenario.check(TINY, None, 5)

@@ -40,6 +40,7 @@ def test_the_functions_of_numpy_round_as_the_reference(seed: int) -> None:
             assert np.array_equal(found[name], value), (case.operator, name)
 
 
+@pytest.mark.sampled
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=[f"{number}_{case.operator}" for number, case in enumerate(CASES)])
 def test_kernels_round_as_the_reference(case: OperatorCase) -> None:

@@ -94,6 +94,7 @@ def inputs_of(fn: ir.Function, seed: int = 0) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("target", NAMES)
 def test_programs_agree_with_the_interpreter(target: str, name: str, tmp_path: Path) -> None:
@@ -106,6 +107,7 @@ def test_programs_agree_with_the_interpreter(target: str, name: str, tmp_path: P
         np.testing.assert_array_equal(got[output].view(np.uint8), want.view(np.uint8), err_msg=output)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_objects_need_only_the_c_library(target: str, name: str, tmp_path: Path) -> None:

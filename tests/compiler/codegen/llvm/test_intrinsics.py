@@ -137,6 +137,7 @@ def numbers(fn: ir.Function, kind: str) -> dict[str, Any]:
     return made
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["random", "low", "high", "mixed"])
 @pytest.mark.parametrize("name", EVERY)
 def test_intrinsics_compute_their_behaviour(name: str, kind: str) -> None:

@@ -195,6 +195,7 @@ def test_a_window_that_is_all_padding_reads_nothing():
     assert [(v.y_before + v.y_after, v.y_size, v.pad_value) for v in fills] == [(2, 0, 3), (2, 0, 3)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(24))
 def test_every_tiling_computes_the_convolution(seed):
     rng = np.random.default_rng(seed)

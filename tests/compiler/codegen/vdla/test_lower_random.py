@@ -17,6 +17,7 @@ def check(seeds: range, share: float) -> None:
     assert sum(error is None for error in refused) >= share * len(seeds)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("first", range(0, 64, 8))
 def test_a_random_schedule_is_right_or_refused(first):
     check(range(first, first + 8), share=0.25)

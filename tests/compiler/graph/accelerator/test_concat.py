@@ -98,6 +98,7 @@ def test_blocks_of_a_dense_network():
     assert max(t.nbytes for t in stores(placed)) == 64 * 36
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(12))
 def test_random_graphs(seed):
     build, rng = Building(seed=seed, size=5), np.random.default_rng(seed)

@@ -29,6 +29,7 @@ def agrees(layers, preset, seed):
     return found
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rank", SIZES)
 @pytest.mark.parametrize("kind", LAYERS)
 def test_a_layer(kind, rank):
@@ -41,6 +42,7 @@ def test_a_layer(kind, rank):
             assert not found.calls
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(10))
 def test_layers_one_after_another(seed):
     rng = np.random.default_rng(seed)

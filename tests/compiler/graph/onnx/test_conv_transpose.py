@@ -55,6 +55,7 @@ def test_auto_pad(mode, kernel, stride, dilation, extra):
     assert_same(*model_of(1, kernel=kernel, group=2, constant=False, **options), ways=("numpy",))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("rank", "kernel"), [(1, 1), (1, 3), (2, 3), (3, 3)])
 @pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
 def test_kernels(rank, mode, kernel):

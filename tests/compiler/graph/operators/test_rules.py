@@ -252,6 +252,7 @@ MORE = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [*ALL_RULES, *MORE])
 def test_rules_equal_numpy_functions(name):
     op, case = MORE.get(name) or (name, CASES[name])

@@ -293,6 +293,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CASES)
 def test_other_operators_equal_onnxruntime(name):
     op, case = CASES[name]

@@ -52,6 +52,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("source", ["blocks", "plain"])
 @pytest.mark.parametrize("result", ["blocks", "plain"])

@@ -27,6 +27,7 @@ def points(fn, block):
     return math.prod(loop.size for loop in leaf.loops), math.prod(axis.size for axis in leaf.block.axes)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("algorithm", ["direct", "winograd2", "depthwise"])
 @pytest.mark.parametrize("name", CONSUMERS)
 def test_sums_read_at_other_positions_are_computed_about_once(name, algorithm):

@@ -156,6 +156,7 @@ def any_point(choices, random):
     return {name: value for choice, values in picks for name, value in zip(choice.names, values, strict=True)}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_legal_answer_gives_a_schedule_and_the_same_results(name):
     operator, arrays = KERNELS[name]()

@@ -58,6 +58,7 @@ def loops(fn, kind):
     return [s for s in ir.walk(fn.body) if isinstance(s, ir.For) and s.kind is kind]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CASES)
 def test_default_schedules_preserve_results(name):
     fn, arrays, output = scheduled(name)
@@ -67,6 +68,7 @@ def test_default_schedules_preserve_results(name):
         np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", CASES)
 def test_native_code_agrees_with_the_interpreter(name):
     fn, arrays, output = scheduled(name)

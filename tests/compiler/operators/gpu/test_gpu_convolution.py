@@ -73,6 +73,7 @@ def test_channels_of_a_thread_must_divide_those_of_a_block():
         schedule_conv2d(Schedule(convolution()), "c_sum", tiles)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "fn",
     [

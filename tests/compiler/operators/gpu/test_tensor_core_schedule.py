@@ -106,6 +106,7 @@ def test_what_tensor_cores_cannot_compute_is_refused() -> None:
     assert str(error.value) == "tensor cores for c_sum: depth must be a multiple of 16 that divides 32, got 24"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("shape", "dense"),
     [

@@ -223,6 +223,7 @@ def test_what_is_not_run_of_a_long_loop_takes_as_long_as_what_is(monkeypatch: py
     assert estimate(PYNQ, problem, tiling) == pytest.approx(short, rel=0.01)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seed", range(16))
 def test_whatever_fits_compiles(seed: int) -> None:
     """Random sizes, threads over any loop, on machines with little room."""
