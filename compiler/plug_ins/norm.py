@@ -28,9 +28,9 @@ from vdla.isa import Buffer, Emit, Load, PlugInField, isa_of
 ROWS = 64
 """The rows of a strip at most."""
 DATAPATH = """
-// Contract: a step a cycle of sums and of normal numbers, which are out seven cycles after their step.
-// A row is there 4 + $clog2(BlockOut) cycles after its sums, and after the interval of the other steps,
-// which share one multiplier that takes 8 bits a cycle.
+// Contract: a step a cycle of sums, first estimates and normal numbers, which are out seven cycles after
+// their step. A row is there 4 + $clog2(BlockOut) cycles after its sums, four after its estimate, and
+// after the interval of the other steps, which share one multiplier that takes 16 bits a cycle.
 
 module ext_norm
   import vdla_pkg::*;
@@ -73,11 +73,11 @@ module ext_norm
 );
 
   // The multipliers of the machine are in its array: a product is the sum of multiples.
-  function automatic logic [39:0] product(logic [31:0] a, logic [7:0] b);
-    logic [7:0][39:0] terms;
-    for (int unsigned k = 0; k < 8; k++) terms[k] = b[k] ? 40'(signed'(a)) << k : '0;
-    for (int unsigned step = 1; step < 8; step *= 2) begin
-      for (int unsigned k = 0; k < 8; k += 2 * step) terms[k] += terms[k+step];
+  function automatic logic [47:0] product(logic [31:0] a, logic [15:0] b);
+    logic [15:0][47:0] terms;
+    for (int unsigned k = 0; k < 16; k++) terms[k] = b[k] ? 48'(signed'(a)) << k : '0;
+    for (int unsigned step = 1; step < 16; step *= 2) begin
+      for (int unsigned k = 0; k < 16; k += 2 * step) terms[k] += terms[k+step];
     end
     product = terms[0];
   endfunction
@@ -105,6 +105,11 @@ module ext_norm
     mantissa = 16'(bits < 7 ? spread << {4'd7 - bits, 1'b0} : 32'($signed(spread) >>> {bits - 4'd7, 1'b0}));
   endfunction
 
+  function automatic logic [14:0] line(logic [15:0] mantissa);
+    line = mantissa[15] ? 15'(21'd14320 - ((21'({mantissa, 2'd0}) + 21'({mantissa, 1'b0})) >> 6)) :
+        15'(21'd20600 - ((21'({mantissa, 4'd0}) + 21'({mantissa, 1'b0})) >> 6));
+  endfunction
+
   function automatic logic signed [13:0] in_range(logic [31:0] mean);
     in_range = $signed(mean) > 8191 ? 14'sd8191 : $signed(mean) < -8192 ? -14'sd8192 : 14'(mean);
   endfunction
@@ -117,12 +122,12 @@ module ext_norm
   // --- the steps of rows: number k of their cycles, and the row
 
   logic [Summed:1] sums_q;
-  logic [9:1] mean_q;
-  logic [7:1] spread_q;
+  logic [6:1] mean_q;
+  logic [4:1] spread_q;
   logic [3:1] root_q;
-  logic [12:1] newton_q;
+  logic [6:1] newton_q;
   logic [Summed:1][5:0] sums_row_q;
-  logic [5:0] row, row_q;
+  logic [5:0] row, row_q1, row_q2, row_q3;
   logic begins;
 
   assign begins = norm_mean_valid_i || norm_spread_valid_i || norm_root_valid_i || norm_newton_valid_i;
@@ -131,12 +136,14 @@ module ext_norm
 
   always_ff @(posedge clk_i) begin
     sums_q <= {sums_q[Summed-1:1], rst_ni && norm_sums_valid_i};
-    mean_q <= {mean_q[8:1], rst_ni && norm_mean_valid_i};
-    spread_q <= {spread_q[6:1], rst_ni && norm_spread_valid_i};
+    mean_q <= {mean_q[5:1], rst_ni && norm_mean_valid_i};
+    spread_q <= {spread_q[3:1], rst_ni && norm_spread_valid_i};
     root_q <= {root_q[2:1], rst_ni && norm_root_valid_i};
-    newton_q <= {newton_q[11:1], rst_ni && norm_newton_valid_i};
+    newton_q <= {newton_q[5:1], rst_ni && norm_newton_valid_i};
     sums_row_q <= {sums_row_q[Summed-1:1], norm_sums_norm_rows_row_i};
-    if (begins) row_q <= row;
+    if (begins) row_q1 <= row;
+    row_q2 <= row_q1;
+    row_q3 <= row_q2;
   end
 
   // --- the row and the block of normal numbers
@@ -218,24 +225,22 @@ module ext_norm
       end
     end
 
-    // --- the multiplier: a_q times bytes, the most significant one first, which chunk_q has
+    // --- the multiplier: a_q times 16 bits; means take two products, that with the upper bits first
 
-    logic [31:0] a_q, held_q;
-    logic [7:0] chunk_q;
-    logic [39:0] part_q;
-    logic signed [52:0] total_q;
-    logic first;
-    logic [31:0] shifted_q;
-    logic [3:0] bits_q;
-    logic [15:0] mantissa_q;
-    logic [14:0] last_q, line;
-    logic signed [13:0] middle_q;
+    logic [31:0] a_q, held_q, held_q2, quotient_q;
+    logic [15:0] chunk_q, mantissa_q2, mantissa_q3;
+    logic [47:0] part_q;
+    logic signed [36:0] upper_q;
+    logic signed [52:0] total;
+    logic [3:0] held_bits_q2;
+    logic [14:0] last_q;
+    logic signed [13:0] middle;
     logic [13:0] distance;
 
-    assign distance = middle_q[13] ? -middle_q : middle_q;
-    assign first = mean_q[2] || mean_q[5] || spread_q[4] || newton_q[2] || newton_q[6] || newton_q[10];
-    assign line = mantissa_q[15] ? 15'(21'd14320 - ((21'({mantissa_q, 2'd0}) + 21'({mantissa_q, 1'b0})) >> 6)) :
-        15'(21'd20600 - ((21'({mantissa_q, 4'd0}) + 21'({mantissa_q, 1'b0})) >> 6));
+    assign middle = in_range(a_q);
+    assign distance = middle[13] ? -middle : middle;
+    assign mantissa_q2 = mantissa(held_q2, held_bits_q2);
+    assign total = (53'(upper_q) << 16) + 53'(signed'(part_q));
 
     always_ff @(posedge clk_i) begin
       // A row, and what is computed with it.
@@ -244,35 +249,31 @@ module ext_norm
         last_q <= root[row];
       end else if (spread_q[1]) begin
         held_q <= held_q + 32'(least_q);
-      end else if (spread_q[6]) begin
-        held_q <= held_q - total_q[31:0];
+      end else if (spread_q[3]) begin
+        held_q <= held_q - total[31:0];
       end
-      bits_q <= places(held_q);
-      mantissa_q <= mantissa(held_q, bits_q);
-      middle_q <= in_range(a_q);
+      held_q2 <= held_q;
+      held_bits_q2 <= places(held_q);
+      mantissa_q3 <= mantissa_q2;
 
       // The operands, in the cycle before their product.
       if (begins) a_q <= norm_newton_valid_i ? 32'(root[row]) : mean[row];
-      else if (mean_q[3]) a_q <= held_q;
-      else if (spread_q[2]) a_q <= 32'(distance);
-      else if (newton_q[4]) a_q <= 32'(total_q[29:14]);
-      else if (newton_q[8]) a_q <= 32'd49152 - 32'($signed(total_q[31:0]) >>> 14);
+      else if (mean_q[2]) a_q <= held_q;
+      else if (spread_q[1]) a_q <= 32'(distance);
+      else if (newton_q[2]) a_q <= 32'(total[29:14]);
+      else if (newton_q[4]) a_q <= 32'd49152 - 32'($signed(total[31:0]) >>> 14);
 
-      if (norm_mean_valid_i) chunk_q <= 8'(norm_mean_over_i[20:16]);
-      else if (mean_q[3]) chunk_q <= 8'(over_q[20:16]);
-      else if (mean_q[1] || mean_q[4]) chunk_q <= over_q[15:8];
-      else if (mean_q[2] || mean_q[5]) chunk_q <= over_q[7:0];
-      else if (spread_q[2]) chunk_q <= 8'(distance >> 8);
-      else if (norm_newton_valid_i) chunk_q <= 8'(root[row] >> 8);
-      else if (spread_q[3] || newton_q[1]) chunk_q <= a_q[7:0];
-      else if (newton_q[3]) chunk_q <= mantissa_q[15:8];
-      else if (newton_q[5]) chunk_q <= mantissa_q[7:0];
-      else if (newton_q[7]) chunk_q <= 8'(last_q >> 8);
-      else if (newton_q[9]) chunk_q <= last_q[7:0];
+      if (norm_mean_valid_i) chunk_q <= 16'(norm_mean_over_i[20:16]);
+      else if (norm_newton_valid_i) chunk_q <= 16'(root[row]);
+      else if (mean_q[2]) chunk_q <= 16'(over_q[20:16]);
+      else if (mean_q[1] || mean_q[3]) chunk_q <= over_q[15:0];
+      else if (spread_q[1]) chunk_q <= 16'(distance);
+      else if (newton_q[2]) chunk_q <= mantissa_q2;
+      else if (newton_q[4]) chunk_q <= 16'(last_q);
 
       part_q <= product(a_q, chunk_q);
-      total_q <= (first ? '0 : total_q << 8) + 53'(signed'(part_q));
-      shifted_q <= 32'(total_q >>> (6'(shift_q) + (mean_q[5] ? 6'd14 : 6'd8)));
+      upper_q <= mean_q[2] || mean_q[4] ? 37'(part_q) : '0;
+      quotient_q <= 32'(total >>> (6'(shift_q) + (mean_q[3] ? 6'd14 : 6'd8)));
     end
 
     // --- rows
@@ -281,18 +282,18 @@ module ext_norm
       if (norm_clear_valid_i) mean[norm_clear_norm_rows_row_i] <= '0;
       else if (sums_q[Summed]) begin
         mean[sums_row_q[Summed]] <= mean[sums_row_q[Summed]] + 32'(signed'(sum_q[Levels][0]));
-      end else if (mean_q[6]) mean[row_q] <= centred_q ? shifted_q : '0;
+      end else if (mean_q[4]) mean[row_q3] <= centred_q ? quotient_q : '0;
 
       if (norm_clear_valid_i) spread[norm_clear_norm_rows_row_i] <= '0;
       else if (sums_q[Summed]) begin
         spread[sums_row_q[Summed]] <= spread[sums_row_q[Summed]] + 32'(squares_q[Levels][0]);
-      end else if (mean_q[9]) spread[row_q] <= shifted_q;
-      else if (spread_q[7]) spread[row_q] <= $signed(held_q) > 0 ? held_q : 32'd1;
+      end else if (mean_q[6]) spread[row_q3] <= quotient_q;
+      else if (spread_q[4]) spread[row_q3] <= $signed(held_q) > 0 ? held_q : 32'd1;
 
       if (norm_clear_valid_i) root[norm_clear_norm_rows_row_i] <= '0;
-      else if (mean_q[9] || spread_q[7]) root[row_q] <= '0;
-      else if (root_q[3]) root[row_q] <= line;
-      else if (newton_q[12]) root[row_q] <= 15'($signed(total_q[31:0]) >>> 15);
+      else if (mean_q[6] || spread_q[4]) root[row_q3] <= '0;
+      else if (root_q[3]) root[row_q3] <= line(mantissa_q3);
+      else if (newton_q[6]) root[row_q3] <= 15'($signed(total[31:0]) >>> 15);
     end
 
     // --- normal numbers: elements and means, both without a sign, times one over the deviation
@@ -349,20 +350,81 @@ endmodule
 
 
 def declare(config):
-    entry, lanes = (config.batch, config.block_out), config.block_out
     rows = vdla.State("norm_rows", rows=ROWS, shape=(config.batch, 3), dtype="int32")
-    x, row = te.placeholder(entry, config.inp_dtype, "x"), te.placeholder(rows.shape, "int32", "row")
     position = vdla.State("norm_position", rows=1, shape=(2,), dtype="int32")
-    every, at = te.placeholder((ROWS, *rows.shape), "int32", "every"), te.placeholder((2,), "int32", "at")
-    sign = te.placeholder((lanes,), config.wgt_dtype, "sign")
-    names = ("count", "centred", "least", "blocks")
-    count, centred, least, blocks = (te.placeholder((1,), "int32", name) for name in names)
-    over, shift = (te.placeholder((1,), "int64", name) for name in ("over", "shift"))
-    k = te.reduce_axis(lanes, "k")
+    clears = {
+        state: te.compute(state.shape, lambda *i: te.const(0, "int32"), f"no_{state.name}")
+        for state in (rows, position)
+    }
+    return [
+        normal(config, rows, position),
+        vdla.Extension(
+            name="norm_clear",
+            doc="Begins rows, with sums of 0, and the count of rows.",
+            scopes={},
+            updates=clears,
+            wide=True,
+        ),
+        sums(config, rows),
+        *estimates(rows),
+    ]
 
-    def sums(b, i):
+
+def normal(config, rows, position):
+    """The instruction whose results are normal numbers."""
+    entry = (config.batch, config.block_out)
+    x, sign = te.placeholder(entry, config.inp_dtype, "x"), te.placeholder(entry[1:], config.wgt_dtype, "sign")
+    every, at = te.placeholder((ROWS, *rows.shape), "int32", "every"), te.placeholder((2,), "int32", "at")
+    blocks = te.placeholder((1,), "int32", "blocks")
+
+    def number(b, o):
+        mean, variance, inverse = (every[at[0] & (ROWS - 1), b, i] for i in range(3))
+        return of_sign(normal_number(te.cast("int32", x[b, o]), mean, inverse, places_of(variance)), sign[o])
+
+    def moved(i):
+        last = at[1] + 1 >= blocks[0]
+        return te.select(i < 1, at[0] + te.cast("int32", last), te.select(last, 0, at[1] + 1))
+
+    return vdla.Extension(
+        name="norm",
+        doc="Elements less the mean of their row, over its deviation.",
+        output=te.compute(entry, number, "acc"),
+        scopes={"x": "inp", "every": rows, "at": position, "sign": "wgt", "blocks": "immediate", "acc": "acc"},
+        updates={position: te.compute((2,), moved, "moved")},
+        fields=[PlugInField("blocks", 12, "The entries of a row.")],
+        latency=7,
+        datapath=DATAPATH,
+        wide=True,
+        program=program,
+    )
+
+
+def sums(config, rows):
+    """The instruction that adds elements to the sums of their row."""
+    lanes = config.block_out
+    x, row = te.placeholder((config.batch, lanes), config.inp_dtype, "x"), te.placeholder(rows.shape, "int32", "row")
+    count, k = te.placeholder((1,), "int32", "count"), te.reduce_axis(lanes, "k")
+
+    def summed(b, i):
         element = te.select(k < count[0], te.cast("int32", x[b, k]), 0)
         return te.sum(te.select(i < 1, element, te.select(i < 2, element * element, 0)), axis=k, init=row[b, i])
+
+    return vdla.Extension(
+        name="norm_sums",
+        doc="Adds elements and their squares by row.",
+        scopes={"x": "inp", "row": rows, "count": "immediate"},
+        updates={rows: te.compute(rows.shape, summed, "sums")},
+        fields=[PlugInField("count", lanes.bit_length(), "The elements of an entry that are in the row.")],
+        latency=(lanes - 1).bit_length(),
+        wide=True,
+    )
+
+
+def estimates(rows):
+    """The instructions that take a row from its sums to one over its deviation."""
+    row = te.placeholder(rows.shape, "int32", "row")
+    centred, least = (te.placeholder((1,), "int32", name) for name in ("centred", "least"))
+    over, shift = (te.placeholder((1,), "int64", name) for name in ("over", "shift"))
 
     def mean(b, i):
         middle = te.select(centred[0] > 0, mean_of(row[b, 0], over[0], shift[0] + COUNT_BITS), 0)
@@ -378,75 +440,29 @@ def declare(config):
     def newton(b, i):
         return te.select(i < 2, row[b, te.minimum(i, 1)], next_root(row[b, 1], row[b, 2]))
 
-    def normal(b, o):
-        mean, variance, inverse = (every[at[0] & (ROWS - 1), b, i] for i in range(3))
-        return of_sign(normal_number(te.cast("int32", x[b, o]), mean, inverse, places_of(variance)), sign[o])
-
-    def moved(i):
-        last = at[1] + 1 >= blocks[0]
-        return te.select(i < 1, at[0] + te.cast("int32", last), te.select(last, 0, at[1] + 1))
-
-    def of_rows(name, doc, update, interval, latency=0, **more):
-        scopes = {"row": rows} | dict.fromkeys((field.name for field in more.get("fields", ())), "immediate")
-        updates = {rows: te.compute(rows.shape, update, name)}
+    def step(update, interval, latency, doc, *fields):
         return vdla.Extension(
-            name=name, doc=doc, scopes=scopes, updates=updates, interval=interval, latency=latency, wide=True, **more
+            name=f"norm_{update.__name__}",
+            doc=doc,
+            scopes={"row": rows} | {field.name: "immediate" for field in fields},
+            updates={rows: te.compute(rows.shape, update, f"norm_{update.__name__}")},
+            fields=fields,
+            interval=interval,
+            latency=latency,
+            wide=True,
         )
 
+    means = (
+        PlugInField("over", COUNT_BITS + 1, "One over the number of features."),
+        PlugInField("shift", 5, "The bits of that number."),
+        PlugInField("centred", 1, "Whether the mean counts."),
+    )
+    epsilon = PlugInField("least", LEAST_BITS, "What is added to a variance.")
     return [
-        vdla.Extension(
-            name="norm",
-            doc="Elements less the mean of their row, over its deviation.",
-            output=te.compute(entry, normal, "acc"),
-            scopes={"x": "inp", "every": rows, "at": position, "sign": "wgt", "blocks": "immediate", "acc": "acc"},
-            updates={position: te.compute((2,), moved, "moved")},
-            fields=[PlugInField("blocks", 12, "The entries of a row.")],
-            latency=7,
-            datapath=DATAPATH,
-            wide=True,
-            program=program,
-        ),
-        vdla.Extension(
-            name="norm_clear",
-            doc="Begins rows, with sums of 0, and the count of rows.",
-            scopes={},
-            updates={
-                state: te.compute(state.shape, lambda *i: te.const(0, "int32"), f"no_{state.name}")
-                for state in (rows, position)
-            },
-            wide=True,
-        ),
-        vdla.Extension(
-            name="norm_sums",
-            doc="Adds elements and their squares by row.",
-            scopes={"x": "inp", "row": rows, "count": "immediate"},
-            updates={rows: te.compute(rows.shape, sums, "sums")},
-            fields=[PlugInField("count", lanes.bit_length(), "The elements of an entry that are in the row.")],
-            latency=(lanes - 1).bit_length(),
-            wide=True,
-        ),
-        of_rows(
-            "norm_mean",
-            "Replaces the sums of each row by its mean and the mean of its squares.",
-            mean,
-            10,
-            6,
-            fields=[
-                PlugInField("over", COUNT_BITS + 1, "One over the number of features."),
-                PlugInField("shift", 5, "The bits of that number."),
-                PlugInField("centred", 1, "Whether the mean counts."),
-            ],
-        ),
-        of_rows(
-            "norm_spread",
-            "Replaces the mean of squares of each row by its variance.",
-            spread,
-            8,
-            4,
-            fields=[PlugInField("least", LEAST_BITS, "What is added to a variance.")],
-        ),
-        of_rows("norm_root", "One over the deviation of each row, a first estimate.", root, 4),
-        of_rows("norm_newton", "One over the deviation of each row, a step nearer.", newton, 13, 9),
+        step(mean, 7, 3, "Replaces the sums of each row by its mean and the mean of its squares.", *means),
+        step(spread, 5, 1, "Replaces the mean of squares of each row by its variance.", epsilon),
+        step(root, 1, 0, "One over the deviation of each row, a first estimate."),
+        step(newton, 7, 3, "One over the deviation of each row, a step nearer."),
     ]
 
 

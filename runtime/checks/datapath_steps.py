@@ -3,7 +3,9 @@
 
 Steps, instructions and results follow each other as closely as a machine lets them, or later. Rows
 are written before they are read. What each step must compute is interpreted from its declaration,
-with the states in arrays. A function of few bits gets all values of them at the end.
+with the states in arrays. Parts come in random order with any rows, then in the order of their
+declaration on one row, so that what one writes goes through all others to a result. A function of
+few bits gets all values of them at the end.
 """
 
 from __future__ import annotations
@@ -63,6 +65,8 @@ class StateModel:
 
 INSTRUCTIONS, STEPS = 12, 5
 """Random instructions of each kind, each with fields of its own, and the steps of each."""
+PASSES = 32
+"""Instructions of each kind in the order of their declaration, where a unit has states."""
 LATER = 4
 """Cycles beyond the latency after which a result is looked for."""
 _LONGEST = 64  # cycles from a step to the next; fields for which they are more are drawn again
@@ -101,6 +105,8 @@ class RandomSteps:
             assert declared is not None, "found by its stage"
             self._declared[unit.stage.name] = declared
         self._apart = apart
+        self._in_order = False
+        """Whether parts come as declared, on the first row, where counts of rows begin."""
         self._steps_end = 1
         """The last step and its latency, after which comes the next instruction."""
         self._results_from = 1
@@ -117,8 +123,11 @@ class RandomSteps:
                     yield from self._instruction(plug_in, count)
         parts = [part for part in self.unit.parts if self.states.defined(part)]
         for number in self.rng.permutation(INSTRUCTIONS * len(parts)).tolist():
-            part = parts[number % len(parts)]
-            yield from self._results(STEPS) if isinstance(part, PlugInStage) else self._instruction(part, STEPS)
+            yield from self._steps(parts[number % len(parts)])
+        self._in_order = True
+        for _ in range(PASSES if any(part.states for part in parts) else 0):
+            for part in parts:
+                yield from self._steps(part)
         for part in parts:
             if all(port.whole and not port.writes for port in part.states):
                 yield from self._all_results() if isinstance(part, PlugInStage) else self._all_steps(part)
@@ -128,6 +137,12 @@ class RandomSteps:
         return max((int((~self.states.written(port)).sum()) for port in plug_in.states if port.writes), default=0)
 
     # --- an instruction, and results beside it
+
+    def _steps(self, part: PlugIn | PlugInStage) -> Iterator[DatapathStep]:
+        if isinstance(part, PlugInStage):
+            return self._results(STEPS)
+        any_number = self._in_order and not part.writes_sums
+        return self._instruction(part, int(self.rng.integers(STEPS)) if any_number else STEPS)
 
     def _instruction(self, plug_in: PlugIn, steps: int) -> Iterator[DatapathStep]:
         known: list[StepValues | None] = [None] * steps
@@ -303,7 +318,8 @@ class RandomSteps:
             return int(written.argmin())
         if before is not None and self.rng.integers(2):
             return before
-        return int(self.rng.choice(np.flatnonzero(written)))
+        rows = np.flatnonzero(written)
+        return int(rows[0] if self._in_order else self.rng.choice(rows))
 
     def _fields(self, plug_in: PlugIn) -> tuple[dict[str, int], int, int]:
         """Random fields of a valid instruction, the cycles from one of its steps to the next and to
@@ -331,7 +347,9 @@ class RandomSteps:
         return None
 
     def _field(self, low: int, high: int) -> int:
-        """A limit, a small value or any."""
+        """A limit, a small value or any, which is more likely in order."""
+        if self._in_order and self.rng.integers(2):
+            return int(self.rng.integers(low, high + 1))
         small = (max(low, -4), min(high, 4))
         span = [(low, low), (high, high), small, small, (low, high)][self.rng.integers(5)]
         return int(self.rng.integers(span[0], span[1] + 1))

@@ -14,6 +14,7 @@ from vdla.compiler.graph.machine.layer_call import with_results
 from vdla.compiler.plug_ins import norm, softmax
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, scales_from_floats
+from vdla.runtime.checks.datapath_check import DatapathMismatch
 from vdla.runtime.numpy_operators.integer_rows import row_norm, row_softmax
 
 TINY = vdla.extend(Config.preset("tiny"), "softmax", "norm")
@@ -145,6 +146,16 @@ def test_a_row_beyond_the_buffers_has_no_program():
 def test_datapaths_compute_the_steps(name):
     machine = vdla.extend(Config.preset("tiny"), name)
     assert vdla.check_datapath(machine, machine.extensions[0]) > 0
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("change", [("32'd49152 -", "32'd49153 -"), ("6'd14 : 6'd8", "6'd14 : 6'd9")])
+def test_a_fault_of_a_step_of_rows_reaches_a_result(monkeypatch, change):
+    assert norm.DATAPATH.count(change[0]) == 1
+    monkeypatch.setattr(norm, "DATAPATH", norm.DATAPATH.replace(*change))
+    machine = vdla.extend(Config.preset("tiny"), norm.declare)
+    with pytest.raises(DatapathMismatch, match=r": datapath of norm: norm_result_o\[0\]\[\d\] of step \d+, blocks = "):
+        vdla.check_datapath(machine, machine.extensions[0])
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from vdla.runtime.checks.datapath_check import DatapathMismatch, check_datapath
 
 TINY = Config.preset("tiny")
 WIDE = replace(TINY, batch=2, block_in=8, acc_kib=4, inp_kib=4)
-RESULTS = steps.INSTRUCTIONS * steps.STEPS
+RESULTS = (steps.INSTRUCTIONS + steps.PASSES) * steps.STEPS
 
 
 class Counted(DatapathBench):
@@ -112,6 +112,15 @@ def test_rows_are_written_before_they_are_read(monkeypatch, declare):
                 rows.add(row)
     assert {step.part.name for step in drawn} == {part.name for part in unit.parts}
     assert again or declare is tinted
+
+
+def test_steps_of_a_row_lead_to_results_that_tell():
+    """Each of seven instructions changes what the one before left of a row."""
+    machine = vdla.extend(TINY, "norm")
+    drawn = list(steps.RandomSteps(machine, datapath_units(machine)[0], np.random.default_rng(0)).draw())
+    results = [step.result for step in drawn if step.result is not None]
+    assert len(results) == RESULTS
+    assert sum(bool(result.any()) for result in results) > RESULTS / 2
 
 
 # --- with Verilator -------------------------------------------------------------------------------
