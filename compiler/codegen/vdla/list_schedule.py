@@ -198,14 +198,18 @@ class _Scheduler:
     def run(self) -> Order | None:
         """The order; None where no operation can be next."""
         order: list[int] = []
+        ready = self.ready
         while len(order) < len(self.unit):
             best: tuple[int, bool, int, int, int] = (NEVER, False, -1, -1, -1)  # ranks before steps that never start
             chosen = NO_STEP
             for lane in self.lanes:
                 last, unit = self.last_part[lane], _UNIT_OF_LANE[lane]
+                clock = self.clock[unit]
+                if clock > best[0]:
+                    continue
                 for part, step in self.open[lane].items():
-                    if part <= last:
-                        start = self._start(step, unit, best[0])
+                    if part <= last and ready[step] <= best[0]:
+                        start = self._start(step, clock, best[0])
                         if start > best[0]:
                             continue
                         key = start, lane >= _WEIGHTS or self.heavy[part], part, unit, step
@@ -231,9 +235,11 @@ class _Scheduler:
         """The first part with work for a lane, or the number of parts."""
         return next((part for part, queues in enumerate(self.queues) if queues[lane]), len(self.queues))
 
-    def _start(self, step: int, unit: int, limit: int) -> int:
-        """The earliest start, or some time after the limit."""
-        start = max(self.clock[unit], self.ready[step])
+    def _start(self, step: int, clock: int, limit: int) -> int:
+        """The earliest start on a unit that is free at `clock`, or some time after the limit."""
+        start = self.ready[step]
+        if start < clock:
+            start = clock
         if self.copy[step] and not 0 < self.state[step] == self.held:
             start += self.copy[step] // _COPY_SHARE
         if self.sources[step] and self._needs_relay(step):
@@ -241,8 +247,8 @@ class _Scheduler:
         for tile in self.tiles[step]:
             if start > limit:
                 break
-            if self.address[tile] == _UNPLACED:
-                start = max(start, self._find(tile)[0])
+            if self.address[tile] == _UNPLACED and (free := self._find(tile)[0]) > start:
+                start = free
         return start
 
     def _needs_relay(self, step: int) -> bool:
@@ -323,7 +329,8 @@ class _Scheduler:
     def _end(self, step: int, end: int) -> None:
         """Note the end of a step for all that wait for it."""
         for follower in self.followers[self.first_follower[step] : self.first_follower[step + 1]]:
-            self.ready[follower] = max(self.ready[follower], end)
+            if self.ready[follower] < end:
+                self.ready[follower] = end
             self.wait_counts[follower] -= 1
             if not self.wait_counts[follower]:
                 part = self.part[follower]
