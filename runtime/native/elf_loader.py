@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import platform
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from vdla.runtime.native.arguments import NativeError
 from vdla.runtime.native.elf_image import MACHINES, ElfLayout, Rights
@@ -21,6 +23,10 @@ from vdla.runtime.native.elf_object import ElfObject
 _LIBRARIES = ("libm.so.6", "libpthread.so.0", "libgcc_s.so.1")
 """Beside those of the process: libgcc divides integers of 64 bits on 32-bit Arm."""
 _FLUSH = "__clear_cache"  # of libgcc
+_ALLOCATE = "aligned_alloc"
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # options of glibc's mallopt
+_KEPT_BYTES = 1 << 26  # that stay with the process at most
+_MAPPED_BYTES = 1 << 25  # glibc's greatest: larger temporaries are mapped for each call
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +56,8 @@ class ElfLoader:
         elf = ElfObject.parse(content, where)
         _check_machine(elf.machine, where)
         layout = ElfLayout.of(elf, where, self.definitions, mmap.PAGESIZE)
+        if _ALLOCATE in layout.externals:
+            _keep_freed_memory()
         addresses = {name: self.definitions.get(name) or _external(name, where) for name in layout.externals}
         memory = _mapped(layout, addresses)
         base = _address(memory)
@@ -113,6 +121,20 @@ def _address(memory: mmap.mmap) -> int:
 def _keep_for_ever(memory: mmap.mmap) -> None:
     """One reference more than are ever given back."""
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
+
+
+@cache
+def _keep_freed_memory() -> None:
+    """Let glibc keep temporaries of kernels for their next call, unless its environment sets this.
+
+    New pages for each call, which the system clears, cost as much as some kernels.
+    """
+    is_set = any(name.startswith("MALLOC_") for name in os.environ) or "malloc" in os.environ.get("GLIBC_TUNABLES", "")
+    address = None if is_set else _function("mallopt")
+    if address is not None:
+        set_option = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int)(address)
+        set_option(_MMAP_THRESHOLD, _MAPPED_BYTES)
+        set_option(_TRIM_THRESHOLD, _KEPT_BYTES)
 
 
 def _external(name: str, where: str) -> int:

@@ -2,8 +2,10 @@
 """Kernels loaded without LLVM: the same results, and exact refusals of objects that are wrong."""
 
 import gc
+import os
 import platform
 import re
+import resource
 import struct
 import time
 
@@ -39,6 +41,23 @@ def test_a_kernel_gives_the_same_bits():
     a, b = rng.normal(size=(300, 64)).astype(np.float32), rng.normal(size=(64, 96)).astype(np.float32)
     fn = scheduled()
     assert np.array_equal(loaded_kernel(fn)(a, b), build(fn)(a, b))
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="an option of glibc")
+@pytest.mark.skipif(any("MALLOC" in name.upper() for name in os.environ), reason="the environment sets options")
+def test_temporaries_of_a_call_stay_for_the_next():
+    x = te.placeholder((1 << 20,), "float32", "x")
+    parts = [te.compute(x.shape, lambda i, n=n: x[i] + n, f"part{n}") for n in range(4)]
+    total = te.compute(x.shape, lambda i: sum((part[(1 << 20) - 1 - i] for part in parts), te.const(0, "float32")), "y")
+    kernel = loaded_kernel(te.create_function([x], [total], "sums"))
+    call = kernel.bind(np.ones(x.shape, np.float32))
+    for _ in range(3):
+        call()
+    before = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+    for _ in range(4):
+        call()
+    pages = (4 << 22) // resource.getpagesize()  # of the temporaries of one call
+    assert resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - before < pages // 2
 
 
 def test_two_objects_share_one_pool():
