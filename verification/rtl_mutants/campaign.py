@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 from hashlib import blake2b
 from queue import SimpleQueue
 from threading import Thread
@@ -71,10 +72,14 @@ def all_defects(machines: Iterable[Config]) -> list[Defect]:
     """The defects of every module that one of the machines elaborates."""
     result: dict[str, Defect] = {}
     for machine in machines:
-        for file in read_design(machine):
-            for defect in defects(file):
-                result.setdefault(defect.key, defect)
+        for defect in _defects_of(machine):
+            result.setdefault(defect.key, defect)
     return list(result.values())
+
+
+@cache
+def _defects_of(machine: Config) -> tuple[Defect, ...]:
+    return tuple(defect for file in read_design(machine) for defect in defects(file))
 
 
 def sample(all_defects: Sequence[Defect], seed: int, count: int) -> list[Defect]:
