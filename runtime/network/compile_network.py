@@ -63,6 +63,7 @@ from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, REGIONS, e
 from vdla.runtime.network.import_network import import_network
 from vdla.runtime.network.kernels import GridKernelTable, KernelPoints
 from vdla.runtime.network.method_choice import AUTO
+from vdla.runtime.network.neighbour_choice import NeighbourChoice
 from vdla.runtime.network.place_on_grid import GridChoices
 from vdla.runtime.network.plug_in_choice import PlugInChoice
 from vdla.runtime.network.specialise import recipe_of, specialiser
@@ -371,9 +372,9 @@ def _on_devices(
         return for_machine(_with_plug_ins(graph, better), evaluate_node, replaced)
 
     def divide(graph: Graph) -> Graph:
-        plain = for_other_devices(graph, choice.calls, replaced)
-        made = partition(plain, config, choice.calls)
-        divided.append(partial(region_expressions, plain, config, choice.calls, made))
+        plain = for_other_devices(graph, calls, replaced)
+        made = partition(plain, config, calls)
+        divided.append(partial(region_expressions, plain, config, calls, made))
         return made
 
     graph = run_passes(graph, (GraphPass("for_machine", prepare),), observe)
@@ -381,6 +382,7 @@ def _on_devices(
     on_gpu = {name: why.gpu_seconds for name, why in elsewhere.items() if why.device == "gpu" and why.gpu_seconds}
     count = None if time is None else time.cycles
     choice = choose(graph, config, candidates(graph, config, better), cpu, place, on_gpu, count)
+    calls = choice.calls if better is None else NeighbourChoice(better)(graph, choice.calls)
     passes = (
         GraphPass("partition", divide),
         *REGIONS,

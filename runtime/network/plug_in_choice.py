@@ -65,6 +65,7 @@ class PlugInChoice:
         self._problems: dict[str, str] = {}  # of placing programs, by hash
         self._cycles: dict[Any, int] = {}
         self._checked: set[tuple[str, bool, str]] = set()
+        self.offers: dict[str, list[LayerCall]] = {}  # of nodes that run by one of them, by result
 
     def __call__(self, at: MachineNode, template: OperatorCall | None) -> OperatorCall | str:
         """The call by extensions if there is one and `template` takes longer, else what the node
@@ -86,10 +87,22 @@ class PlugInChoice:
                 elif at.node.op in ROW_REDUCTIONS:
                     self._require_faster_than_host(at, call)
                 if self._is_right(offer):
+                    self.offers[at.node.outputs[0]] = offers
                     return call
                 offers = [replace(item, exact=True) if item is offer else item for item in offers]
         except NotAcceleratedError as error:
             return str(error)
+
+    def alternatives(self, name: str, call: OperatorCall) -> list[OperatorCall]:
+        """The calls of the node of a result that read the same bytes as `call`, one of them."""
+        offers = [offer for offer in self.offers[name] if offer.inputs == call.inputs]
+        return [offer.call(self._cycles_of_layer(offer)) for offer in offers]
+
+    def is_right(self, name: str, call: OperatorCall) -> bool:
+        """Whether one of the alternatives computes the operator of its node."""
+        assert isinstance(call.operator, WrittenOperator)
+        program = call.operator.program
+        return all(self._is_right(offer) for offer in self.offers[name] if offer.program is program)
 
     def accepts(self, definition: Definition) -> bool:
         """Whether an author has a program of an operator that is no layer without one.
