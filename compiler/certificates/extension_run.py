@@ -8,7 +8,7 @@ program writes it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -80,30 +80,51 @@ class ExtensionRun:
     def _batches(self, of: _Instruction, fields: Mapping[str, Symbols], steps: ComputeSteps) -> Iterator[_Ints]:
         """The batches of steps, which run before they are yielded."""
         plug_in, count = of.plug_in, len(steps.acc)
-        replaced = [held.state for held in plug_in.states if held.writes and held.index is None]
         ports = {port.operand: (port, getattr(steps, name)) for name, port in plug_in.ports.indexed}
         moved = {name: self._entries(*ports[name]) for name in of.sequence.ports}
-        before = {state: self._state(state)[0].copy() for state in replaced}
-        sequence: SequenceOfStates = of.sequence.run(count, fields, before, moved)
-        for state, values in sequence.after.items():
-            self._state(state)[0] = values
+        before = {held.state: self._state(held.state) for held in of.sequence.written}
+        rows = {held.state: _rows(held, steps) for held in of.sequence.written}
+        sequence: SequenceOfStates = of.sequence.run(count, fields, before, moved, rows)
+        for state, (places, values) in sequence.after.items():
+            self._state(state)[places] = values
         held = [one for one in plug_in.states if one.state not in sequence.after]
         written = {one.state for one in held if one.writes}
         tables = [one for one in held if one.operand and one.index is None and one.state not in written]
         shared = {**fields, **{str(one.operand): _operand(one, self._state(one.state)) for one in tables}}
         held = [one for one in held if one not in tables]
-        known = {*fields, *sequence.numbers}
-        for batch in _in_order(of, steps, held, alone=of.behaviour.looks_up(known, shared)):
-            operands = {name: self._entries(port, places[batch]) for name, (port, places) in ports.items()}
-            operands |= {name: gathered(values, batch) for name, values in sequence.operands.items()}
-            if of.extension.in_place is not None:
-                operands[of.extension.in_place] = gathered(self._acc, steps.acc[batch])
-            for one in held:
-                if one.operand is not None:
-                    rows = self._state(one.state)
-                    operands[one.operand] = rows if one.whole else gathered(rows, _rows(one, steps)[batch])
-            self._run_at_once(of, shared, operands, held, steps.only(batch))
+        looks_up = of.behaviour.looks_up({*fields, *sequence.numbers}, shared)
+        alone = looks_up or _waits_for_others(of, steps, held)
+        operands = partial(self._operands, of, steps, ports, sequence, held)
+        output = of.extension.output
+        if alone or written or output is None or of.extension.in_place is not None:
+            for batch in _in_order(of, steps, held, alone=alone):
+                self._run_at_once(of, shared, operands(batch), held, steps.only(batch))
+                yield batch
+            return
+        results = of.behaviour.outputs(count, shared, operands(np.arange(count)), [output.name])[output.name]
+        for batch in _in_order(of, steps, held, alone=False):
+            self._write(of, steps.only(batch), gathered(results, batch))
             yield batch
+
+    def _operands(
+        self,
+        of: _Instruction,
+        steps: ComputeSteps,
+        ports: Mapping[str, tuple[Port, _Ints]],
+        sequence: SequenceOfStates,
+        held: Sequence[StatePort],
+        batch: _Ints,
+    ) -> dict[str, Symbols]:
+        """What steps read, `[steps, elements]`."""
+        operands = {name: self._entries(port, places[batch]) for name, (port, places) in ports.items()}
+        operands |= {name: gathered(values, batch) for name, values in sequence.operands.items()}
+        if of.extension.in_place is not None:
+            operands[of.extension.in_place] = gathered(self._acc, steps.acc[batch])
+        for one in held:
+            if one.operand is not None:
+                rows = self._state(one.state)
+                operands[one.operand] = rows if one.whole else gathered(rows, _rows(one, steps)[batch])
+        return operands
 
     def _run_at_once(
         self,
@@ -171,16 +192,23 @@ class _Instruction:
         return {name: numbers([columns[place]]) for name, place in self._columns.items()}
 
 
-def _in_order(of: _Instruction, steps: ComputeSteps, held: Sequence[StatePort], *, alone: bool) -> list[_Ints]:
-    """The steps in batches of which none reads what another one writes; each `alone` if so."""
+def _waits_for_others(of: _Instruction, steps: ComputeSteps, held: Sequence[StatePort]) -> bool:
+    """Whether some step may read what another one writes, other than the sum that it adds to."""
     ports = dict(of.plug_in.ports.indexed)
-    count, written = len(steps.acc), {one.state for one in held if one.writes}
+    written = {one.state for one in held if one.writes}
     writes_sums = of.extension.output is not None and not of.plug_in.writes_inputs
     sums_read = [getattr(steps, name) for name, port in ports.items() if port.buffer is Buffer.ACC]
-    alone |= writes_sums and any(np.isin(places, steps.acc).any() for places in sums_read)
+    alone = writes_sums and any(np.isin(places, steps.acc).any() for places in sums_read)
     alone |= of.plug_in.writes_inputs and any(port.buffer is Buffer.INP for port in ports.values())
     alone |= any(one.index is None for one in held if one.state in written)
-    alone |= any(len({one.index for one in held if one.state == state}) > 1 for state in written)
+    return alone or any(len({one.index for one in held if one.state == state}) > 1 for state in written)
+
+
+def _in_order(of: _Instruction, steps: ComputeSteps, held: Sequence[StatePort], *, alone: bool) -> list[_Ints]:
+    """The steps in batches of which none uses a row or a place that another one writes; each
+    `alone` if so.
+    """
+    count = len(steps.acc)
     if alone:
         return list(np.arange(count)[:, None])
     every = slice(None)
