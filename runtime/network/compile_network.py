@@ -29,6 +29,7 @@ from vdla.compiler.graph.accelerator import (
     modelled_cpu,
     partition,
     region_expressions,
+    with_named_inputs,
 )
 from vdla.compiler.graph.grid import HOST_MODEL
 from vdla.compiler.graph.groups import body_of
@@ -331,6 +332,7 @@ PASSES = (
     "for_machine",
     "partition",
     *(graph_pass.name for graph_pass in REGIONS),
+    "region_inputs",
     "gpu",
     "layouts",
     "bodies",
@@ -386,6 +388,7 @@ def _on_devices(
     passes = (
         GraphPass("partition", divide),
         *REGIONS,
+        GraphPass("region_inputs", with_named_inputs),
     )
     known = [node for node in graph.nodes if node.name and node.outputs[0] in choice.decisions]
     named = {node.name: choice.decisions[node.outputs[0]] for node in known}

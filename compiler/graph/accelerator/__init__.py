@@ -13,7 +13,7 @@ from vdla.compiler.graph.accelerator.cost import (
 )
 from vdla.compiler.graph.accelerator.operator_call import operator_call
 from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, BetterCall, candidates, partition
-from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, AcceleratedRegion
+from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, AcceleratedRegion, with_named_inputs
 from vdla.compiler.graph.accelerator.region_expression import RegionExpression, region_expressions
 from vdla.compiler.graph.accelerator.stored_expressions import expressions_from_bytes, expressions_to_bytes
 from vdla.compiler.graph.machine.call import NotAcceleratedError, OperatorCall
@@ -44,4 +44,5 @@ __all__ = [
     "region_expressions",
     "seconds_of",
     "tensor_bytes",
+    "with_named_inputs",
 ]

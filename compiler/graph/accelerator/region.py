@@ -8,7 +8,7 @@ its outputs. No path leaves a region and returns to it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from vdla.compiler.graph.attributes import declare_attributes
@@ -108,3 +108,23 @@ class AcceleratedRegion:
 
 
 declare_attributes(ACCELERATED, {REGION: AcceleratedRegion, BODY: Graph})
+
+
+def with_named_inputs(graph: Graph) -> Graph:
+    """The graph in which each region reads its inputs under their names: passes may have found that
+    what is packed for one is another value as it is.
+    """
+    nodes, types, known = list[Node](), dict(graph.types), {*graph.producers, *graph.constants, *graph.inputs}
+    for node in graph.nodes:
+        if node.op != ACCELERATED:
+            nodes.append(node)
+            continue
+        region: AcceleratedRegion = node.attributes[REGION]
+        names = tuple(dict.fromkeys((*region.inputs, *region.offsets.values())))
+        for source, name in zip(node.inputs, names, strict=True):
+            if name not in known:
+                nodes.append(Node("Identity", (source,), (name,)))
+                types[name] = types[source]
+                known.add(name)
+        nodes.append(replace(node, inputs=names))
+    return graph.replace(nodes=tuple(nodes), types=types)

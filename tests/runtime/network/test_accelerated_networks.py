@@ -12,13 +12,17 @@ from onnx import helper, numpy_helper
 
 from vdla.compiler.graph.accelerator import candidates
 from vdla.compiler.graph.onnx import import_model
-from vdla.compiler.graph.passes import for_machine, run_passes
+from vdla.compiler.graph.passes import for_machine, fuse_qdq, run_passes
 from vdla.hardware.config import Config
+from vdla.networks import gallery
+from vdla.networks.network_builder import NetworkBuilder
+from vdla.networks.quantised_values import requantised
 from vdla.networks.registry import NETWORKS
 from vdla.runtime.executor.errors import ModelError
 from vdla.runtime.executor.model import Model
 from vdla.runtime.network.compile_network import compile_network
 from vdla.runtime.network.evaluate_nodes import INTEGER, PREPARATION, evaluate_node
+from vdla.runtime.network.evaluator import evaluate
 
 ON_MACHINE = [name for name in NETWORKS if name != "lstm_language_model"]
 # Residual, depthwise, attention and plain networks are split in every run of the tests, a quarter
@@ -81,6 +85,25 @@ def test_all_on_the_accelerator(name):
     placed = [op for run in results.steps for op in run.step.placement.operators if run.step.placement.device == "vdla"]
     assert len(placed) >= len(nodes)  # copies for joins are placed with them
     assert {op.op for op in placed} >= PRODUCTS.get(name, {"vdla.QConv", "vdla.QDense"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["pynq_z1", "batch4"])
+@pytest.mark.parametrize("axis", [1, 2])
+def test_rows_whose_dimensions_change_between_two_programs(axis, preset):
+    """Unpacking and packing again cancel: the second program reads what the first one wrote."""
+    net = NetworkBuilder("rows", 0)
+    x = requantised(net, net.input("x", (1, 128, 64)), 1 / 16, "x")
+    x = gallery._rows_product(net, x, (64, 64), "first")
+    x = net.node("Unsqueeze", [x, net.constant("axis", np.array([axis]))], "alone")
+    x = gallery._rows_product(net, x, (64, 48), "second")
+    shape = (1, 1, 128, 48) if axis == 1 else (1, 128, 1, 48)
+    graph = fuse_qdq(import_model(net.model({x: shape})))
+    data = {"x": np.random.default_rng(0).standard_normal((1, 128, 64)).astype(np.float32)}
+    place = dict.fromkeys(("first", "second"), "vdla")
+    with compile_network(graph, Config.preset(preset), certify=True, place=place) as made:
+        wanted = evaluate(graph, data, prefer="definition")
+        np.testing.assert_array_equal(made.run(data).outputs[x], wanted[x])
 
 
 @pytest.mark.parametrize("preset", ["tiny", "batch4", "ultra96"])
