@@ -23,10 +23,20 @@ module ext_prelu
   for (genvar b = 0; b < int'(Batch); b++) begin : gen_row
     for (genvar o = 0; o < int'(BlockOut); o++) begin : gen_lane
       logic signed [31:0] total;
+      logic signed [WgtBits-1:0][31:0] parts;
 
-      assign total = old_i[b][o];
+      // The product as a tree of shifted sums, which leaves the DSP slices to the array.
+      always_comb begin
+        total = old_i[b][o];
+        for (int k = 0; k < WgtBits; k++) parts[k] = wgt_i[o][k] ? total <<< k : '0;
+        parts[WgtBits-1] = -parts[WgtBits-1];
+        for (int step = 1; step < WgtBits; step *= 2) begin
+          for (int k = 0; k + step < WgtBits; k += 2 * step) parts[k] += parts[k+step];
+        end
+      end
+
       always_ff @(posedge clk_i) begin
-        result_o[b][o] <= total < 0 ? total * 32'(signed'(wgt_i[o])) : total <<< (WgtBits - 1);
+        result_o[b][o] <= total < 0 ? parts[0] : total <<< (WgtBits - 1);
       end
     end
   end
