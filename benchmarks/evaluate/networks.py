@@ -50,6 +50,7 @@ NETWORKS: Mapping[str, Callable[..., ModelProto]] = {
     "lut": _SWISHES,
     "max_pool": GALLERY["sound"].build,
     "rms_norm": GALLERY["tokens"].build,
+    "sad": GALLERY["codebook"].build,
     "softmax": GALLERY["tokens"].build,
     "sparse": GALLERY["sparse_perceptron"].build,
     "xnor": partial(GALLERY["binary_resnet18"].build, image=64),

@@ -22,7 +22,7 @@ from vdla.compiler.graph.accelerator.choose import milliseconds
 from vdla.compiler.graph.accelerator.cost import PROGRAM_SECONDS, cpu_seconds, handover_seconds
 from vdla.compiler.graph.machine.attention_call import CACHED_ATTENTION, cached_attention
 from vdla.compiler.graph.machine.call import MachineNode, decline
-from vdla.compiler.graph.machine.layer_call import ROW_REDUCTIONS, LayerCall, NodeLayer, layer_of
+from vdla.compiler.graph.machine.layer_call import OF_NUMBERS, ROW_REDUCTIONS, LayerCall, NodeLayer, layer_of
 from vdla.compiler.graph.machine.packing import PackedLayout
 from vdla.compiler.graph.passes import why_not_cached
 from vdla.compiler.layer_programs import (
@@ -84,7 +84,7 @@ class PlugInChoice:
                 offer, call = min(zip(offers, calls, strict=True), key=lambda pair: self._seconds(at, pair[1]))
                 if template is not None:
                     self._require_faster(at, call, template)
-                elif at.node.op in ROW_REDUCTIONS:
+                elif at.node.op in OF_NUMBERS:
                     self._require_faster_than_host(at, call)
                 if self._is_right(offer):
                     self.offers[at.node.outputs[0]] = offers

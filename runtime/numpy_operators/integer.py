@@ -120,6 +120,12 @@ def qsquares(x: Int8, *, x_zero_point: int, keepdims: int) -> npt.NDArray[np.int
     return np.asarray((distances * distances).sum(axis=-1, keepdims=bool(keepdims)), np.int32)
 
 
+def qdistances(x: Int8, others: Int8) -> npt.NDArray[np.int32]:
+    """[..., M]: the sums of absolute differences of rows [..., K] from those of [M, K]."""
+    far = x.astype(np.int32)[..., None, :] - others.astype(np.int32)
+    return np.asarray(np.abs(far).sum(axis=-1), np.int32)
+
+
 def to_int8(x: npt.NDArray[np.uint8]) -> Int8:
     """x - 128."""
     return np.asarray((x ^ np.uint8(0x80)).view(np.int8))
@@ -166,6 +172,7 @@ _COMPUTE: Mapping[str, Callable[..., Array]] = {
     "vdla.QRowNorm": row_norm,
     "vdla.QRowSoftmax": row_softmax,
     "vdla.QSoftmax": qsoftmax,
+    "vdla.QDistances": qdistances,
     "vdla.QSquares": qsquares,
     "vdla.RowTerms": row_terms,
     "vdla.ToInt8": to_int8,

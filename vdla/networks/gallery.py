@@ -111,6 +111,25 @@ def tokens(batch: int | str = 1, seed: int = 0, rows: int = 128, width: int = 64
     return net.model({words: (batch, rows)}, "int64")
 
 
+def codebook(batch: int | str = 1, seed: int = 0, rows: int = 128, width: int = 64, codes: int = 512) -> ModelProto:
+    """Features of patches, and the place of the code that is nearest to those of each patch, by
+    sums of absolute differences, as a model with a codebook has it.
+    """
+    net = NetworkBuilder("codebook", seed)
+    x = requantised(net, net.input("patches", (batch, rows, width)), SIXTEENTHS, "patches")
+    x = net.node("Relu", [_product(net, x, (width, width), "first")], "first.active")
+    x = requantised(net, x, SIXTEENTHS, "first")
+    x = net.node("Relu", [_product(net, x, (width, width), "second")], "features")
+    alone = _alone(net, x)
+    likely = np.clip(np.rint(net.random.normal(0, 12, (codes, width))), 0, 127)  # as rectified features are
+    values = net.constant("codes.integers", likely.astype(np.int8))
+    apart = net.node("Sub", [alone, dequantised(net, values, SIXTEENTHS, "codes")], "apart")
+    last = net.constant("features.axis", np.array([-1]))
+    far = net.node("ReduceSum", [net.node("Abs", [apart], "distances"), last], "distance", keepdims=0)
+    nearest = net.node("ArgMin", [far], "nearest", axis=-1, keepdims=0)
+    return net.model({nearest: (batch, rows)}, "int64")
+
+
 def _powers_of_two(net: NetworkBuilder, scores: str) -> str:
     """2 ** (score - most) of each row of scores in sixteenths, with lines between whole powers, as
     Stevens et al. (2021) have softmax in fixed point; 127/128 for 1.
@@ -135,11 +154,23 @@ def _norm(net: NetworkBuilder, x: str, width: int, name: str) -> str:
 
 def _turned(net: NetworkBuilder, keys: str) -> str:
     """Keys as columns; integers are turned."""
-    parameters = [net.constant("keys.scale", np.array(SIXTEENTHS, np.float32))]
-    parameters.append(net.constant("keys.zero", np.array(0, np.int8)))
-    integers = net.node("QuantizeLinear", [keys, *parameters], "keys.quantised")
+    integers, parameters = _integers(net, keys, "keys")
     turned = net.node("Transpose", [integers], "turned", perm=[0, 2, 1])
     return net.node("DequantizeLinear", [turned, *parameters], "turned.values")
+
+
+def _alone(net: NetworkBuilder, features: str) -> str:
+    """Each row as a matrix; integers get the dimension."""
+    integers, parameters = _integers(net, features, "alone")
+    alone = net.node("Unsqueeze", [integers, net.constant("alone.axis", np.array([2]))], "alone")
+    return net.node("DequantizeLinear", [alone, *parameters], "alone.values")
+
+
+def _integers(net: NetworkBuilder, x: str, name: str) -> tuple[str, list[str]]:
+    """Floats as integers of sixteenths, and the scale and the zero point of these."""
+    parameters = [net.constant(f"{name}.scale", np.array(SIXTEENTHS, np.float32))]
+    parameters.append(net.constant(f"{name}.zero", np.array(0, np.int8)))
+    return net.node("QuantizeLinear", [x, *parameters], f"{name}.quantised"), parameters
 
 
 def _rows_product(net: NetworkBuilder, x: str, shape: tuple[int, int], name: str, factor: float = 1.0) -> str:

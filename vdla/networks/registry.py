@@ -19,7 +19,17 @@ from vdla.networks.dcgan import dcgan_generator
 from vdla.networks.decoder import docstrings, llama3_8b_layer, smollm2_135m, stories15m
 from vdla.networks.deep_q_network import deep_q_network
 from vdla.networks.digits import digits, some_digits
-from vdla.networks.gallery import blocks_of_fifteen, four_bits, perceptron, signs, sound, swishes, tokens, two_of_four
+from vdla.networks.gallery import (
+    blocks_of_fifteen,
+    codebook,
+    four_bits,
+    perceptron,
+    signs,
+    sound,
+    swishes,
+    tokens,
+    two_of_four,
+)
 from vdla.networks.lstm_language_model import lstm_language_model
 from vdla.networks.mlperf_tiny import autoencoder, ds_cnn, mobilenet_vww, resnet8
 from vdla.networks.mobilenet import mobilenet_v1, mobilenet_v2, mobilenet_v3
@@ -197,6 +207,7 @@ _GALLERY = (
     Network("sound", "convolutions of 1024 samples", sound),
     Network("swishes", "hard-swish, 16x16", swishes),
     Network("tokens", "attention, RMSNorm, argmax", tokens),
+    Network("codebook", "the nearest of 512 codes", codebook),
 )
 GALLERY: Mapping[str, Network] = {network.name: network for network in _GALLERY}
 """Networks with the operators that the gallery's instructions are for, most of them small."""

@@ -123,7 +123,7 @@ class NodeLayer:
     @property
     def reads_rows(self) -> bool:
         """Whether activations may be the operand that other layers have their weights in."""
-        return self.numbers is not None
+        return self.numbers is not None and not self.arrays
 
     def is_read_in_place(self, packed: te.Tensor) -> bool:
         """Whether an input of a program is a constant, or an activation as the machine made it."""
@@ -161,7 +161,7 @@ def _values_of(at: MachineNode, name: str) -> Array:
 
 def layer_of(at: MachineNode, weight_dtype: str = "") -> NodeLayer:
     """The layer of a node: a convolution, a product of rows with constant weights, a product of an
-    image and a factor for each channel, or maxima of windows.
+    image and a factor for each channel, maxima of windows, or numbers of rows.
 
     Weights have the type `weight_dtype`, by default that of the machine.
 
@@ -179,6 +179,8 @@ def layer_of(at: MachineNode, weight_dtype: str = "") -> NodeLayer:
         return _max_pool(at)
     if at.node.op in ROW_REDUCTIONS:
         return _row_reduction(at)
+    if at.node.op == "vdla.QDistances":
+        return _distances(at)
     if at.node.op in ROW_FUNCTIONS:
         return _row_function(at)
     if at.node.op == "vdla.QTable":
@@ -276,6 +278,8 @@ def _row_function(at: MachineNode) -> NodeLayer:
 
 ROW_REDUCTIONS: Mapping[str, str] = {"ArgMax": "place", "ReduceMax": "max", "vdla.QSquares": "squares"}
 """The kinds of reductions of rows, by operators, whose operand may be an activation."""
+OF_NUMBERS = (*ROW_REDUCTIONS, "vdla.QDistances")
+"""The operators whose results are numbers of 32 bits, which the host takes."""
 
 
 def _row_reduction(at: MachineNode) -> NodeLayer:
@@ -292,6 +296,16 @@ def _row_reduction(at: MachineNode) -> NodeLayer:
     made = definitions.row_reduction(kind=kind, matrices=matrices, rows=rows, features=shape[-1], **types)
     layer = _layer(at, channels, made, {"data": name}, {}, prod(shape))
     return replace(layer, numbers=RowValue.PLACE if kind == "place" else RowValue.NUMBER)
+
+
+def _distances(at: MachineNode) -> NodeLayer:
+    """The distance of each row from each of the constant ones, in 32 bits."""
+    name, codes = at.node.inputs[0], at.constant(1)
+    shape = at.shape(name)
+    rows, (count, features) = prod(shape[:-1]), codes.shape
+    made = definitions.distances(rows=rows, features=features, codes=count, dtype=at.config.inp_dtype)
+    layer = _layer(at, Channels.ROWS, made, {"data": name}, {"code": codes}, rows * codes.size)
+    return replace(layer, numbers=RowValue.NUMBER)
 
 
 def _require_rows(at: MachineNode, kind: str, shape: tuple[int, ...]) -> None:

@@ -28,6 +28,7 @@ from vdla.compiler.graph.rules import integer_elementwise as rules
 from vdla.compiler.graph.rules import integer_products
 from vdla.compiler.graph.rules.integer_normalise import qnormalise
 from vdla.compiler.graph.rules.integer_rows import (
+    qdistances,
     qfactor,
     qrotary,
     qrow_norm,
@@ -191,6 +192,13 @@ QUANTISED = (
         fusion=FusionClass.REDUCTION,
         expression=qsquares,
         attributes={"x_zero_point": int, "keepdims": int},
+    ),
+    OperatorRecord(
+        name="vdla.QDistances",
+        fusion=FusionClass.REDUCTION,
+        expression=qdistances,
+        attributes={},
+        traits=Trait.MATRIX_PRODUCT,  # of as many terms as one
     ),
     OperatorRecord(name="vdla.ToInt8", expression=rules.to_int8, attributes={}, **_ELEMENTWISE),
     OperatorRecord(name="vdla.ToUint8", expression=rules.to_uint8, attributes={}, **_ELEMENTWISE),

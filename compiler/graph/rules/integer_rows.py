@@ -28,6 +28,19 @@ def qsquares(call: NodeCall) -> te.Tensor:
     return reduce_with(te.sum, squares, (len(x.shape) - 1,), bool(call.attribute("keepdims")), name)
 
 
+def qdistances(call: NodeCall) -> te.Tensor:
+    """Of the rows of the last dimension from those of the second operand, in 32 bits."""
+    x, codes, name = call.tensor(0), call.tensor(1), call.name()
+    if (x.dtype, codes.dtype) != ("int8", "int8"):
+        call.decline(f"read int8 elements, got {x.dtype} and {codes.dtype}")
+    k = te.reduce_axis(x.shape[-1], "k")
+
+    def value(*i: te.Value) -> te.Value:
+        return te.sum(te.abs(te.cast("int32", x[(*i[:-1], k)]) - te.cast("int32", codes[i[-1], k])), axis=k)
+
+    return te.compute(call.result.extents, value, name)
+
+
 def qrow_softmax(call: NodeCall) -> te.Tensor:
     """The rule of vdla.QRowSoftmax, along the last dimension."""
     shares, rescale = row_shares(_rows(call), call.attribute("factor")), rescaled_sums(call, 1 << SHARE_BITS)

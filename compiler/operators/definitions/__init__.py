@@ -25,7 +25,7 @@ from vdla.compiler.operators.definitions.products import (
 from vdla.compiler.operators.definitions.rotary import rotary
 from vdla.compiler.operators.definitions.row_norm import row_norm
 from vdla.compiler.operators.definitions.row_softmax import row_softmax, softmax_factor
-from vdla.compiler.operators.definitions.rows import PLACES, row_reduction, second_factor
+from vdla.compiler.operators.definitions.rows import PLACES, distances, row_reduction, second_factor
 from vdla.compiler.operators.definitions.transposed import transposed_convolution
 from vdla.compiler.operators.definitions.windows import convolution, depthwise_convolution, of_workload, pooling
 
@@ -40,6 +40,7 @@ __all__ = [
     "correlation",
     "dense",
     "depthwise_convolution",
+    "distances",
     "extremum",
     "leaky_relu",
     "look_up",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of rows: reductions, of each row of a matrix one number of 32 bits, and rows as the
-second factor of a product.
+"""Operators of rows: reductions, of each row of a matrix one number of 32 bits, distances of rows
+from others, and rows as the second factor of a product.
 """
 
 from __future__ import annotations
@@ -38,6 +38,20 @@ def row_reduction(*, kind: str, matrices: int, rows: int, features: int, dtype: 
         return reduce(term(te.cast("int32", data[m, n, k]), k), axis=k)
 
     return [data], te.compute((matrices, rows), value, "reduced")
+
+
+@definition
+def distances(*, rows: int, features: int, codes: int, dtype: str = "int8") -> Sums:
+    """[rows, codes], in 32 bits: the sums of absolute differences of each row of `data`,
+    [rows, features], and each one of `code`, [codes, features].
+    """
+    data, code = te.placeholder((rows, features), dtype, "data"), te.placeholder((codes, features), dtype, "code")
+    k = te.reduce_axis(features, "k")
+
+    def value(n: te.Value, m: te.Value) -> te.Value:
+        return te.sum(te.abs(te.cast("int32", data[n, k]) - te.cast("int32", code[m, k])), axis=k)
+
+    return [data, code], te.compute((rows, codes), value, "distances")
 
 
 @definition

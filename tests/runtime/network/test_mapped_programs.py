@@ -62,6 +62,7 @@ def example(name: str) -> Path:
             "block_floating", partial(BLOCKS, features=(960, 960, 15)), replace(PYNQ, wgt_bits=4), id="blocks"
         ),
         pytest.param("argmax", gallery.tokens, PYNQ, id="argmax"),
+        pytest.param("sad", gallery.codebook, PYNQ, id="sad"),
         pytest.param("rms_norm", partial(gallery.tokens, rows=96, width=80, classes=48), PYNQ, id="rms_norm"),
         pytest.param("softmax", gallery.tokens, PYNQ, id="softmax"),
         pytest.param("hard_swish", gallery.swishes, PYNQ, id="hard_swish"),
@@ -119,6 +120,25 @@ def test_numbers_of_rows_of_any_size_are_those_of_the_host(
         assert used
         wanted, got = evaluate(graph, data, prefer="definition"), made.run(data).outputs
         np.testing.assert_array_equal(got["y"], wanted["y"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["pynq_z1", "batch4"])
+@pytest.mark.parametrize("sizes", [(37, 50, 21), (1, 5, 3), (16, 64, 40)])
+def test_distances_of_any_size_are_those_of_the_host(
+    sizes: tuple[int, ...], preset: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PlugInChoice, "_require_faster_than_host", lambda *_: None)
+    rows, width, codes = sizes
+    graph = import_network(gallery.codebook(seed=2, rows=rows, width=width, codes=codes))
+    graph = fuse_qdq(graph)
+    far = next(node.outputs[0] for node in graph.nodes if node.op == "vdla.QDistances")
+    data = {"patches": np.random.default_rng(0).standard_normal((1, rows, width)).astype(np.float32)}
+    with compile_network(graph, extend(Config.preset(preset), example("sad")), place={far: "vdla"}) as made:
+        used = [op.extensions for step in made.artifact.plan.steps for op in step.placement.operators]
+        assert used.count(("sad",)) == 1
+        wanted, got = evaluate(graph, data, prefer="definition"), made.run(data).outputs
+        np.testing.assert_array_equal(got["nearest"], wanted["nearest"])
 
 
 def joined(seed: int) -> Any:

@@ -31,7 +31,7 @@ PATTERNS = {
     "compiler/graph/passes/expansion.py": {"Cast"},
     "compiler/graph/passes/plain_layers.py": {"Max", "Relu"},
     "compiler/graph/passes/resident_caches.py": {"Add", "Cast", "Div", "Mod", "Mul", "Sub"},
-    "compiler/graph/passes/row_reductions.py": {"Add", "Div", "Mul", "Pow", "Sqrt"},
+    "compiler/graph/passes/row_reductions.py": {"Abs", "Sub", "Add", "Div", "Mul", "Pow", "Sqrt"},
     "compiler/graph/passes/row_functions.py": {"Add", "Div", "Mul", "Sqrt"},
     "compiler/graph/passes/simplify.py": {
         "Cast",

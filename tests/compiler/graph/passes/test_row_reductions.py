@@ -77,3 +77,53 @@ def test_the_longest_row_of_the_farthest_elements_fits() -> None:
     graph = fuse_qdq(graph_of("ReduceSumSquare", (1, 33025), 127))
     largest = run(graph, {"x": np.full((1, 33025), -128, np.int8)})["y"]
     np.testing.assert_allclose(largest, [[33025 * 255**2 * 0.03**2]], rtol=1e-5)
+
+
+# --- distances ------------------------------------------------------------------------------------
+
+
+def distances_graph(
+    form: str = "ReduceSum",
+    lead: tuple[int, ...] = (2, 5),
+    codes: int = 7,
+    features: int = 12,
+    scale: float = 0.03,
+    zero_point: int = 4,
+    turned: bool = False,
+    axis: int = -1,
+) -> Graph:
+    """Sums of |x - codes| along rows; `scale` is that of the codes, the other one 0.03."""
+    b = QdqBuilder()
+    x = rows(b, (*lead, features), zero_point)
+    alone = b.add("Unsqueeze", x, b.constant(np.array([len(lead)])), shape=(*lead, 1, features))
+    integers = b.constant(RANDOM.integers(-100, 100, (codes, features)).astype(np.int8))
+    sides = (alone, b.dequantise(integers, scale, zero_point))
+    full = (*lead, codes, features)
+    apart = b.add("Sub", *(sides[::-1] if turned else sides), shape=full)
+    if form != "ReduceL1":
+        apart = b.add("Abs", apart, shape=full)
+    reduced = tuple(1 if d == axis % len(full) else extent for d, extent in enumerate(full))
+    far = b.add(form, apart, b.constant(np.array([axis])), shape=reduced, keepdims=1, result="y")
+    return b.graph(far)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("form", "lead"), [("ReduceSum", (2, 5)), ("ReduceL1", (9,)), ("ReduceMean", (1, 3, 4))])
+def test_distances_of_rows_are_summed_in_integers(form: str, lead: tuple[int, ...], turned: bool) -> None:
+    before = distances_graph(form, lead, turned=turned)
+    after = fuse_qdq(before)
+    made = next(node for node in after.nodes if node.op == "vdla.QDistances")
+    assert made.inputs[0] == "x" and after.constants[made.inputs[1]].shape == (7, 12)
+    given = data((*lead, 12))
+    wanted = run(before, given)["y"]
+    np.testing.assert_allclose(run(after, given)["y"], wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("more", [{"scale": 0.031}, {"axis": -2}, {"zero_point": -60, "scale": 0.09}])
+def test_distances_that_are_not_of_integers_of_one_scale_along_rows_stay(more: dict[str, float]) -> None:
+    assert "vdla.QDistances" not in operators(fuse_qdq(distances_graph(**more)))  # type: ignore[arg-type]
+
+
+def test_codes_in_multiples_of_the_scale_are_integers_of_it() -> None:
+    codes = distances_graph(scale=0.03, zero_point=0)
+    assert "vdla.QDistances" in operators(fuse_qdq(codes))
