@@ -5,8 +5,8 @@
 that in float, with weights of four bits and with a cache of eight too; `mismatches`, scores of all
 steps until its cache is full that differ between the simulator and the integers on the CPU. In the
 long form, `rtl_mismatches` and `rtl_cycles_apart` are of 16 steps on RTL and simulator. Figures of
-`one_program` are of steps in int8 throughout with the cache on the machine: the programs of the
-last step, and its tokens a second.
+`one_program` are of steps in int8 throughout, or with weights of four bits, with the cache on the
+machine: the programs of the last step, and its tokens a second.
 
 The others have seeded weights. Of each machine, `bound_share` is the bytes of weights that its
 programs read for a token over those that its ports could move in their cycles, `tokens_a_second`
@@ -102,7 +102,7 @@ def run(
     """
     chosen = subjects_of("generate", "subject", subjects, DECODERS) if subjects else list(USUAL)
     count = sum(len(machines) for name in chosen for machines in LARGE.get(name, RUNS).values())
-    step = numbered(progress, count + (TRAINED in chosen))
+    step = numbered(progress, count + len(RUNS) * (TRAINED in chosen))
     sections = [_trained(step, long) if name == TRAINED else _shape(name, seed, step) for name in chosen]
     section = joined(sections)
     command = " ".join(["vdla bench generate", *subjects, *(["--long"] if long else []), f"--seed {seed}"])
@@ -141,9 +141,10 @@ def _trained(step: ReportStep, long: bool) -> Section:
                     if long and label == RTL_MACHINE:
                         figures |= _on_rtl(model_on, words[:RTL_STEPS], _of(weights))
     figures["mismatches"] = float(sum(row["mismatches"] for row in rows))
-    step(f"{TRAINED} with its cache on {RTL_MACHINE}")
-    made = export_model(quantise_decoder(model, text, sums=INT8, attention=INT8).graph)
-    figures |= _on_device(made, words, long=long)
+    for weights in RUNS:
+        step(f"{TRAINED}, {weights}, with its cache on {RTL_MACHINE}")
+        made = export_model(quantise_decoder(model, text, weights=weights, sums=INT8, attention=INT8).graph)
+        figures |= _on_device(made, words, weights, long=long)
     return Section({**figures, **_figures(rows)}, rows)
 
 
@@ -166,11 +167,11 @@ def _on_rtl(model: Model, words: Iterable[int], of: str) -> dict[str, float]:
     return {f"rtl_mismatches{of}": float(wrong), f"rtl_cycles_apart{of}": float(apart)}
 
 
-def _on_device(source: ModelProto, words: Sequence[int], *, long: bool) -> dict[str, float]:
+def _on_device(source: ModelProto, words: Sequence[int], weights: str, *, long: bool) -> dict[str, float]:
     """Steps with the cache on the machine: scores that differ from the same integers on the CPU,
     programs and rates of the last one; in the long form, the RTL too.
     """
-    machine, nodes = extend(Config.preset(RTL_MACHINE), *PLUG_INS), dict[str, str]()
+    machine, nodes = extend(MACHINES[RTL_MACHINE].config(weights), *PLUG_INS), dict[str, str]()
 
     def observe(name: str, _: Graph, after: Graph) -> None:
         if name == "machine_rounding":
@@ -183,12 +184,13 @@ def _on_device(source: ModelProto, words: Sequence[int], *, long: bool) -> dict[
         last = run.advance(words[CACHE - 1 : CACHE])
         speed = token_rates(model.artifact, 0, [], [(last, 0.0)]).accelerator_tokens_a_second
         assert speed is not None
+        of = f"one_program{_of(weights)}"
         made = {
-            "one_program_mismatches": float(differing),
-            "one_program_programs": float(sum(item.statistics is not None for item in last.steps)),
-            "one_program_tokens_a_second": speed,
+            f"{of}_mismatches": float(differing),
+            f"{of}_programs": float(sum(item.statistics is not None for item in last.steps)),
+            f"{of}_tokens_a_second": speed,
         }
-        return {**made, **(_on_rtl(model, words[:RTL_STEPS], "_one_program") if long else {})}
+        return {**made, **(_on_rtl(model, words[:RTL_STEPS], f"_{of}") if long else {})}
 
 
 def _differences(one: DecoderRun, other: DecoderRun, words: Iterable[int]) -> Iterator[int]:

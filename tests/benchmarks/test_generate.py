@@ -32,8 +32,9 @@ def test_figures_of_small_decoders_and_a_wrong_score(monkeypatch):
     result = generate.run()
     figures, (trained, trained_int4, seeded, seeded_int4) = result.figures, result.rows
     assert figures["mismatches"] == trained["mismatches"] == 0
-    assert figures["one_program_mismatches"] == 0
-    assert figures["one_program_programs"] >= 1
+    for name in ("one_program", "one_program_int4"):
+        assert figures[f"{name}_mismatches"] == 0
+        assert figures[f"{name}_programs"] >= 1
     assert figures["perplexity_share"] == pytest.approx(1, abs=0.1)
     assert trained["weight_bytes"] == seeded["weight_bytes"] >= SHAPE.macs
     assert figures["stories15m_tiny_bound_share"] == seeded["bound_share"]

@@ -30,12 +30,14 @@ WORDS = np.random.default_rng(0).integers(0, SHAPE.words, 64).tolist()
 TEXT = np.random.default_rng(4).integers(1, SHAPE.words, 22).tolist()
 PLUG_INS = ("norm", "rotary", "lut", "softmax", "transpose")
 MACHINE = vdla.extend(Config.preset("pynq_z1_lm"), *PLUG_INS)
+BATCHED = vdla.extend(Config.preset("kv260_lm"), *PLUG_INS, "int4_group")
 
 
 @cache
-def decoder(attention="int8", sums="int8"):
+def decoder(attention="int8", sums="int8", weights="int8"):
     model = decoder_model("small", SHAPE, seeded_weights(SHAPE))
-    return export_model(quantise_decoder(model, WORDS, window=16, sums=sums, attention=attention).graph)
+    made = quantise_decoder(model, WORDS, window=16, sums=sums, attention=attention, weights=weights)
+    return export_model(made.graph)
 
 
 def compiled(model, machine=MACHINE, **options):
@@ -47,24 +49,27 @@ def compiled(model, machine=MACHINE, **options):
 
 
 @cache
-def known(chunk):
+def known(chunk, machine=MACHINE, weights="int8"):
     """The decoder compiled with the options of `compiled` and a chunk, and its graphs."""
-    made, seen = compiled(decoder(), chunk=chunk)
+    made, seen = compiled(decoder(weights=weights), machine, chunk=chunk)
     return made.artifact, seen
 
 
-def on_cpu(seen, machine=MACHINE, **options):
+def on_cpu(seen, machine=MACHINE, model=None, **options):
     """The integers of a machine on the CPU, with the cache as inputs and results."""
     places = {node.outputs[0]: "cpu" for node in seen["machine_rounding"].nodes}
-    return compiled(decoder(), machine, place=places, **options)[0]
+    return compiled(model or decoder(), machine, place=places, **options)[0]
 
 
 def scores(run, words=TEXT):
     return np.concatenate([np.array(run.advance([word]).outputs["logits"][0]) for word in words])
 
 
-def test_a_step_is_one_program_for_each_length_with_the_scores_of_the_cpu():
-    artifact, seen = known(1)
+@pytest.mark.parametrize(
+    ("machine", "weights"), [(MACHINE, "int8"), (BATCHED, "int4")], ids=["int8", "int4 and a batch"]
+)
+def test_a_step_is_one_program_for_each_length_with_the_scores_of_the_cpu(machine, weights):
+    artifact, seen = known(1, machine, weights)
     made = Model(artifact)
     regions = [node for node in seen["partition"].nodes if node.op == ACCELERATED]
     assert len(regions) == 1
@@ -73,7 +78,7 @@ def test_a_step_is_one_program_for_each_length_with_the_scores_of_the_cpu():
     assert len(made.artifact.programs) == len(made.artifact.plans) == 2
     assert made.outputs == ("logits",)
     assert "by softmax, transpose: keys and values stay in the accelerator's memory: 0." in str(vdla.explain(made))
-    reference = on_cpu(seen)
+    reference = on_cpu(seen, machine, decoder(weights=weights))
     assert not reference.artifact.programs
     with made, reference:
         run = DecoderRun(made)
