@@ -83,10 +83,11 @@ module ext_transpose
 );
 
   logic [1:0][BlockOut-1:0][BlockOut-1:0][InpBits-1:0] square_q;
-  logic [RowBits-1:0] row_q, first_q;
+  logic [RowBits-1:0] row_q, first, first_q;
   logic [RowBits:0] next;
   logic half_q, other_q, by_rows_q;
 
+  assign first = row_q & RowBits'(BlockOut - Batch);
   assign next = {1'b0, row_q} + (transpose_alone_i ? (RowBits + 1)'(1) : (RowBits + 1)'(Batch));
 
   always_ff @(posedge clk_i) begin
@@ -95,15 +96,15 @@ module ext_transpose
       row_q <= '0;
       half_q <= 1'b0;
     end else if (transpose_valid_i) begin
-      for (int unsigned b = 0; b < Batch; b++) begin
-        if ((b == 0 || !transpose_alone_i) && 32'(row_q) + b < BlockOut) begin
-          square_q[half_q][row_q + RowBits'(b)] <= transpose_src_i[b];
+      for (int unsigned r = 0; r < BlockOut; r++) begin
+        if (transpose_alone_i ? row_q == RowBits'(r) : first == RowBits'(r & (BlockOut - Batch))) begin
+          square_q[half_q][r] <= transpose_src_i[transpose_alone_i ? 0 : r % Batch];
         end
       end
       row_q <= next[RowBits-1:0];
       half_q <= half_q ^ next[RowBits];
     end
-    first_q <= row_q & RowBits'(BlockOut - Batch);
+    first_q <= first;
     other_q <= !half_q;
     by_rows_q <= transpose_by_rows_i;
   end
@@ -193,8 +194,9 @@ def of_several(config, x, held, at):
         return te.cast("int32", te.select(by_rows[0] > 0, held[half, place, o], held[half, o, place]))
 
     def filled(h, r, c):
-        is_here = te.all_of(h <= at[1], h >= at[1], r >= at[0], r < at[0] + count)
-        return te.select(is_here, x[(r - at[0]) & (batch - 1), c], held[h, r, c])
+        first = te.select(alone[0] > 0, at[0], at[0] & (lanes - batch))
+        is_here = te.all_of(h <= at[1], h >= at[1], r >= first, r < first + count)
+        return te.select(is_here, x[te.select(alone[0] > 0, 0, r & (batch - 1)), c], held[h, r, c])
 
     def moved(i):
         after = at[0] + count
