@@ -43,6 +43,7 @@ class AttentionSizes:
     low: int = LOW
     high: int = HIGH
     tokens: int = 1
+    masks: int = 1
 
     def __post_init__(self) -> None:
         config, lanes = self.config, self.config.block_out
@@ -52,6 +53,8 @@ class AttentionSizes:
         widths = {config.inp_bits, config.wgt_bits, config.out_bits}
         if config.block_in != lanes or widths != {8}:
             self._refuse("machine", "have as many inputs as outputs, of 8 bits", config.name)
+        if not is_int(self.masks) or not 1 <= self.masks < config.uop_depth:
+            self._refuse("masks", f"be from 1 to {config.uop_depth - 1}", self.masks)
         for name, unit in (("kv_heads", 1), ("heads", self.kv_heads), ("size", lanes), ("places", lanes)):
             value = getattr(self, name)
             if not is_int(value) or value < 1 or value % unit:
@@ -74,10 +77,8 @@ class AttentionSizes:
             if not isinstance(value, Real) or not 0 < float(value) < inf:
                 self._refuse(name, "be a positive number", value)
         if tokens > 1 and self.masked_score > LEAST_SCORE:
-            least = f"{self.score * LEAST_SCORE / self.masked_score:.3g}"
-            self._refuse(
-                "score", f"be at least {least} for several tokens, so that masked scores are {LOW}", self.score
-            )
+            rule = f"make scores {LEAST_SCORE} or less at places without a key, for several tokens"
+            self._refuse("masks", rule, f"{self.masked_score:.1f}")
         for name, entries, depth in self._needs():
             if entries > depth:
                 self._refuse(name, f"fit {depth} entries of the {config.name}'s buffers", f"{entries} entries")
@@ -102,7 +103,7 @@ class AttentionSizes:
             *most,
             ("places", self._entries_of_rows(1), self._depth),
             ("places", 2 * self.groups * (self.blocks + 1), config.wgt_depth),
-            ("places", 2 + self.blocks + 2 * self.groups + rows, config.uop_depth),
+            ("places", 1 + self.entries + 2 * self.groups + rows, config.uop_depth),
         ]
 
     @property
@@ -141,6 +142,11 @@ class AttentionSizes:
     def blocks(self) -> int:
         """The entries of a key."""
         return self.size // self.config.block_in
+
+    @property
+    def entries(self) -> int:
+        """The entries that a score is a sum over: those of a key, and of its mask so many times."""
+        return self.blocks + self.masks
 
     @property
     def groups(self) -> int:
@@ -199,4 +205,4 @@ class AttentionSizes:
     @property
     def masked_score(self) -> float:
         """What the scores of places without a key are before they are rounded to 8 bits."""
-        return LOW * HIGH * self.config.block_out * float(self.score)
+        return LOW * HIGH * self.config.block_out * self.masks * float(self.score)

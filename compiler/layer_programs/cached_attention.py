@@ -27,12 +27,12 @@ class CachedAttention(AttentionSizes):
     """Attention of `heads` queries of `size` elements over keys and values of `kv_heads` heads.
 
     Scores of `places` places are products of queries and keys times `score`, in 8 bits; where there
-    is no key, the product is -16256 times the lanes. A share is what `definitions.row_softmax`
-    says, with the exponent `factor` of a step of scores, in 254 steps; results are products of
-    shares and values times `result`, plus `zero_point`, from `low` to `high`. A token attends the
-    places up to its own, whether it comes alone or with others: `tokens` is their number, which
-    divides the lanes or is a multiple of them, as does its first place. Programs of several places
-    or tokens may share a cache.
+    is no key, the product is -16256 times the lanes, `masks` times. A share is what
+    `definitions.row_softmax` says, with the exponent `factor` of a step of scores, in 254 steps;
+    results are products of shares and values times `result`, plus `zero_point`, from `low` to
+    `high`. A token attends the places up to its own, whether it comes alone or with others:
+    `tokens` is their number, which divides the lanes or is a multiple of them, as does its first
+    place. Programs of several places or tokens may share a cache.
 
     Raises:
         LayerError: the machine has no extension softmax or transpose, or a size does not fit it.

@@ -73,7 +73,7 @@ class ChunkInstructions(TokenInstructions):
     def _micro_ops(self) -> list[MicroOp]:
         """As those of a token, of queries that lie entry by entry."""
         first, *others = super()._micro_ops()
-        keys, shares = others[: self.of.blocks + 1], others[self.of.blocks + 1 :]
+        keys, shares = others[: self.of.entries], others[self.of.entries :]
         return [first, *(replace(op, src=op.src * self.of.strip) for op in keys), *shares]
 
     def _append(self) -> None:
@@ -128,7 +128,7 @@ class ChunkInstructions(TokenInstructions):
             products.append([])
             for head in heads:
                 row: Fields = {"loop0": count, "src": head * entries * count, "src0": 1, "init": 1}
-                row |= {"uop_begin": 1, "uop_end": 1 + entries, "acc1": 1}
+                row |= {"uop_begin": 1, "uop_end": 1 + of.entries, "acc1": 1}
                 first, emit = head * count * of.groups, self._emit(_SCORE, head * count * of.groups)
                 at: Fields = {"wgt": kv_head % 2 * half, "acc": self.all + first}
                 products[-1].append(Gemm(**row, **at, loop1=of.groups, wgt1=entries, acc0=of.groups, **emit))
@@ -179,7 +179,7 @@ class ChunkInstructions(TokenInstructions):
         padded: Fields = {"y_size": self.rows, "y_stride": of.groups * self.line, "x_size": of.groups, "x_after": 1}
         shares = Load(Buffer.INP, **padded, pad_value=HIGH)
         builder.add([shares], f"shares{of.tokens}_{strip}", waits=["compute"])
-        half, begin, count = self.config.wgt_depth // 2, 2 + of.blocks, of.strip
+        half, begin, count = self.config.wgt_depth // 2, 1 + of.entries, of.strip
         products = list[list[Instruction]]()
         for kv_head, heads in enumerate(self._heads()):
             products.append([])

@@ -109,7 +109,8 @@ class TokenInstructions:
         of a batch of rows.
         """
         of, places = self.of, range(self.of.groups)
-        keys = [MicroOp(src=k, wgt=k, first=k == 0, last=k == of.blocks) for k in range(of.blocks + 1)]
+        blocks = [*range(of.blocks), *[of.blocks] * of.masks]
+        keys = [MicroOp(src=k, wgt=k, first=i == 0, last=i + 1 == len(blocks)) for i, k in enumerate(blocks)]
         shares = [MicroOp(src=p, wgt=p * of.blocks, first=p == 0) for p in places]
         lack = [MicroOp(src=of.groups, wgt=p * of.blocks, last=p == of.groups - 1) for p in places]
         batch = range(self.config.batch if self.batched else 0)
@@ -188,7 +189,7 @@ class TokenInstructions:
         loops: Fields = {"src0": lanes, "src1": batch, "acc0": entries, "acc1": 1, "loop1": entries, "uop_end": 1}
         runs: list[tuple[int, Fields]] = [(of.turned_values, {})]
         if self.batched:
-            begin = 2 + of.blocks + 2 * of.groups
+            begin = 1 + of.entries + 2 * of.groups
             alone = {"alone": 1, "uop_begin": begin, "uop_end": begin + batch}
             runs = [(of.key_squares + 1, {**alone, "by_rows": 1}), (of.turned_values - 1, alone)]
         for squares, fields in runs:
@@ -228,7 +229,7 @@ class TokenInstructions:
             loops |= {"loop1": of.groups, "wgt1": entries, "acc1": 1}
             at: Fields = {"src": first * entries, "wgt": head % 2 * half, "acc": first * of.groups}
             emit = self._emit(1, first * of.groups)
-            products.append([Gemm(**loops, **at, **emit, init=1, uop_begin=1, uop_end=1 + entries)])
+            products.append([Gemm(**loops, **at, **emit, init=1, uop_begin=1, uop_end=1 + of.entries)])
         self._products("keys", entries, products, behind_stores=True)
 
     def _shares(self) -> None:
@@ -261,7 +262,7 @@ class TokenInstructions:
             "x_after": 1,
         }
         builder.add([Load(Buffer.INP, **padded, pad_value=HIGH)], "shares", waits=["compute"])
-        begin = 2 + of.blocks
+        begin = 1 + of.entries
         products = list[list[Instruction]]()
         for head in range(of.kv_heads):
             first = head * self.shared

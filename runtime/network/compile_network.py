@@ -370,7 +370,8 @@ def _on_devices(
     better = None if time is None or config.plain == config else PlugInChoice(config, time, cpu)
 
     def prepare(graph: Graph) -> Graph:
-        graph = resident_caches(graph, config) if device_caches and better is not None else graph
+        graph = _with_row_functions(graph, better)
+        graph = resident_caches(graph, config, evaluate_node) if device_caches and better is not None else graph
         return for_machine(_with_plug_ins(graph, better), evaluate_node, replaced)
 
     def divide(graph: Graph) -> Graph:
@@ -402,11 +403,16 @@ def _is_off_machine(graph: Graph, place: Mapping[str, str]) -> bool:
     return any(place.get(name, "vdla") != "vdla" for name in names)
 
 
+def _with_row_functions(graph: Graph, better: PlugInChoice | None) -> Graph:
+    """The graph with the rows' operators of integers that plug-ins have programs of."""
+    return graph if better is None else row_functions(graph, better.accepts)
+
+
 def _with_plug_ins(graph: Graph, better: PlugInChoice | None) -> Graph:
     """The graph with the operators of integers that only plug-ins have programs of."""
     if better is None:
         return graph
-    graph = symmetric_factors(row_functions(graph, better.accepts))
+    graph = symmetric_factors(graph)
     return without_dead_code(second_factors(graph, better.accepts))
 
 

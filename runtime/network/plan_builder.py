@@ -179,8 +179,9 @@ class PlanBuilder:
         placement = self._placement(node, "vdla", spent=spent or ())
         if stats is not None:
             placement = self._bounded(node, placement, stats)
-        values = (*region.inputs.items(), *region.outputs.items())
-        tensors = {tensor: self._input(value) for value, tensor in values}
+        names = dict(zip(region.operands, node.inputs, strict=True))  # which passes may have renamed
+        values = [(names[value], tensor) for value, tensor in region.inputs.items()]
+        tensors = {tensor: self._input(value) for value, tensor in (*values, *region.outputs.items())}
         for tensor, array in region.constants.items():
             tensors[tensor] = self.parts.constant(f"{node.name}.{tensor}", array)
         return ProgramStep(
@@ -191,7 +192,7 @@ class PlanBuilder:
             inputs=self._inputs(node),
             outputs=node.outputs,
             placement=placement,
-            offsets={part: self._input(value) for part, value in region.offsets.items()},
+            offsets={part: self._input(names[value]) for part, value in region.offsets.items()},
         )
 
     def _bounded(self, node: Node, placement: Placement, stats: RunStats) -> Placement:

@@ -74,7 +74,8 @@ class PlugInChoice:
         if at.node.op == CACHED_ATTENTION:
             return cached_attention(at, lambda program: self.time(program).total_cycles)
         if at.node.op == "vdla.QAttention":
-            return why_not_cached(at.graph, at.node, self.config) or "have its cache on the machine, as decoders have"
+            why = why_not_cached(at.graph, at.node, self.config, evaluate_node)
+            return why or "have its cache on the machine, as decoders have"
         if not _is_of_integers(at):  # a node in floats, or one that moves data
             return ""
         try:

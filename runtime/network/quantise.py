@@ -27,6 +27,7 @@ from vdla.compiler.graph.quantise import (
     plan_quantisation,
     separate_parts,
     value_statistics,
+    why_no_scores,
     with_score_scales,
     with_scores,
 )
@@ -74,7 +75,7 @@ def quantise(
     4 bits, so many inputs with a scale. With `attention="int8"`, ONNX's Attention runs on integers
     too, with scores of 8 bits. `shapes` has the shapes of inputs, as for `vdla.compile`.
     Data are read once, batch by batch. A `QuantiseWarning` names channels of outputs that the scale
-    of the whole would lose.
+    of the whole would lose, and attention that stays in float although it was to run on integers.
 
     Raises:
         QuantiseError: wrong options; data or weights with NaN or infinity, by the name of the
@@ -95,7 +96,10 @@ def quantise(
     graph = equalise(graph) if equalise_layers else graph
     if attention not in _ATTENTION:
         raise QuantiseError(f"quantise: attention must be {' or '.join(_ATTENTION)}, got {attention!r}")
-    graph = with_scores(graph) if attention == "int8" else graph
+    if attention == "int8":
+        for node, rule in why_no_scores(graph, keep_float):
+            warnings.warn(f"quantise {graph.name}: {node} stays in float; it must {rule}", QuantiseWarning, 2)
+        graph = with_scores(graph)
     plan = plan_quantisation(graph, keep_float)
     if not plan.layers:
         if any(node.op.startswith("vdla.Q") or node.op == "QuantizeLinear" for node in graph.nodes):

@@ -262,8 +262,7 @@ class Regions:
         label = f"region {number}"
         body = fused_node(self.graph, nodes, label).attributes[BODY]
         attributes = {REGION: region, BODY: body}
-        inputs = dict.fromkeys((*region.inputs, *region.offsets.values()))
-        node = Node(ACCELERATED, tuple(inputs), tuple(region.outputs), attributes, label)
+        node = Node(ACCELERATED, region.operands, tuple(region.outputs), attributes, label)
         return Replacement((*around.before, node, *around.after), around.constants, around.types)
 
     def _read_outside(self, value: str, number: int) -> bool:

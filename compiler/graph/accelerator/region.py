@@ -75,6 +75,11 @@ class AcceleratedRegion:
         return {call.kept[part]: value for _, call, _ in self.calls for part, value in call.offsets.items()}
 
     @property
+    def operands(self) -> tuple[str, ...]:
+        """The values of the graph that the node of the region reads, in order."""
+        return tuple(dict.fromkeys((*self.inputs, *self.offsets.values())))
+
+    @property
     def lines(self) -> tuple[int, ...]:
         """The number of the program's source lines that belong to each node."""
         lines = dict(zip(self._steps, self.chain.lines, strict=True))

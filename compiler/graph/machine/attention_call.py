@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import prod
+from math import ceil, prod
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
 CACHED_ATTENTION = "vdla.QCachedAttention"
+_MASKED = 128 * 127
+"""What an element of the mask of a key takes from a score, before it is rescaled."""
 _TOKEN = ("query_entries", "key_entries", "value_entries")
 _LABEL = "attention over a cache"
 
@@ -33,13 +35,14 @@ def attention_of(config: Config, graph: Graph, node: Node, places: int) -> Cache
     Raises:
         NotAcceleratedError: the machine has no such attention; the message says what must be.
     """
-    options, (_, tokens, width) = node.attributes, graph.tensor(node.inputs[0]).extents
+    options, extents = node.attributes, graph.tensor(node.inputs[0]).extents
+    size = extents[-1] if len(extents) == 4 else extents[-1] // options["heads"]
     try:
         made = CachedAttention(
             config=config,
             heads=options["heads"],
             kv_heads=options["kv_heads"],
-            size=width // options["heads"],
+            size=size,
             places=places,
             score=_factor(node, "score_"),
             factor=options["factor"],
@@ -47,12 +50,11 @@ def attention_of(config: Config, graph: Graph, node: Node, places: int) -> Cache
             zero_point=options["y_zero_point"],
             low=options["low"],
             high=options["high"],
-            tokens=tokens,
+            tokens=extents[-2],
+            masks=ceil(LEAST_SCORE / (-_MASKED * config.block_out * _factor(node, "score_"))),
         )
     except LayerError as error:
         decline(str(error).removeprefix("cached_attention: "))
-    if made.masked_score > LEAST_SCORE:
-        decline(f"have scores of places without a key of {LEAST_SCORE} or less, got {made.masked_score:.1f}")
     return made
 
 

@@ -41,7 +41,8 @@ def moved_operand(node: Node) -> str:
 
 def move_quantisation(graph: Graph) -> Graph:
     """The graph with DequantizeLinear behind movements and QuantizeLinear before them."""
-    return rewrite(rewrite(graph, (_transpose_weight, _sink)), (_raise, _raise_over_concat, _round_trip))
+    raising = (_raise, _raise_over_concat, _raise_over_scatter, _round_trip)
+    return rewrite(rewrite(graph, (_transpose_weight, _sink)), raising)
 
 
 def _pads_zeros(graph: Graph, node: Node) -> bool:
@@ -184,6 +185,22 @@ def _raise_over_concat(graph: Graph, node: Node) -> Replacement | None:
     types = {made: replace(graph.tensor(name), dtype=dtype) for made, name in zip(names, before.inputs, strict=True)}
     joined = replace(before, inputs=tuple(names), outputs=node.outputs)
     return Replacement((*parts, joined), {}, types, matched=(before,))
+
+
+def _raise_over_scatter(graph: Graph, node: Node) -> Replacement | None:
+    """Q(TensorScatter(a, b, places)) = TensorScatter(Q(a), Q(b), places)."""
+    before = graph.producers.get(node.inputs[0]) if node.op == "QuantizeLinear" else None
+    if before is None or before.op != "TensorScatter" or graph.readers(node.inputs[0]) != 1:
+        return None
+    quantisation = parameters(graph, node)
+    if quantisation is None or not quantisation.per_tensor:
+        return None
+    dtype, (past, new, *places) = graph.tensor(node.outputs[0]).dtype, before.inputs
+    names = {name: fresh_name(graph, f"{node.outputs[0]}_{part}") for name, part in ((past, "past"), (new, "new"))}
+    parts = [replace(node, inputs=(name, *node.inputs[1:]), outputs=(made,)) for name, made in names.items()]
+    types = {made: replace(graph.tensor(name), dtype=dtype) for name, made in names.items()}
+    scattered = replace(before, inputs=(*names.values(), *places), outputs=node.outputs)
+    return Replacement((*parts, scattered), {}, types, matched=(before,))
 
 
 def _round_trip(graph: Graph, node: Node) -> Replacement | None:

@@ -13,7 +13,7 @@ from vdla.compiler.graph.quantise.parts import LEAST_DB
 from vdla.compiler.graph.quantise.plan import QuantisationPlan, QuantisedLayer, plan_quantisation
 from vdla.compiler.graph.quantise.quantise_graph import choose_parameters, separate_parts, value_statistics
 from vdla.compiler.graph.quantise.ranges import METHODS
-from vdla.compiler.graph.quantise.scores import with_score_scales, with_scores
+from vdla.compiler.graph.quantise.scores import why_no_scores, with_score_scales, with_scores
 from vdla.compiler.graph.quantise.statistics import QuantiseError, QuantiseWarning, ValueStatistics, check_finite
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "plan_quantisation",
     "separate_parts",
     "value_statistics",
+    "why_no_scores",
     "with_score_scales",
     "with_scores",
 ]

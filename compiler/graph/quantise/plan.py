@@ -117,7 +117,9 @@ class _Planner:
         if id(node) in self.absorbed or not self._is_float(node.outputs[0]):
             return
         if is_movement(self.graph, node):
-            self._move(node)
+            self._move(node, node.inputs[0])
+        elif node.op == "TensorScatter" and any(map(scores_of, self.graph.consumers.get(node.outputs[0], ()))):
+            self._move(node, node.inputs[1])  # the past is what the tokens before have put there
         elif not self._kept(node) and (layer := self._layer(node)) is not None:
             if not self.mixed.isdisjoint((*layer.activations, layer.result)):
                 return
@@ -156,8 +158,8 @@ class _Planner:
         kind = self.graph.types.get(name)
         return isinstance(kind, TensorType) and kind.dtype == "float32"
 
-    def _move(self, node: Node) -> None:
-        owner = self.values.get(node.inputs[0])
+    def _move(self, node: Node, operand: str) -> None:
+        owner = self.values.get(operand)
         if owner is not None:
             self.values.update({name: owner for name in node.outputs if name})
 

@@ -5,6 +5,7 @@ integers, then a scale that the node has.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from vdla.compiler.graph.graph import Graph, Node, TensorType
@@ -27,7 +28,7 @@ def with_scores(graph: Graph) -> Graph:
     """The graph with the scores of attention as results, of the nodes that can run on integers."""
     nodes, types = list[Node](), dict(graph.types)
     for node in graph.nodes:
-        if node.op != "Attention" or any(node.outputs[_SCORES:]) or not _fits(graph, node):
+        if node.op != "Attention" or _problem(graph, node):
             nodes.append(node)
             continue
         name = unused_name(types, f"{node.outputs[0]}_scores")
@@ -37,12 +38,25 @@ def with_scores(graph: Graph) -> Graph:
     return graph.replace(nodes=tuple(nodes), types=types)
 
 
-def _fits(graph: Graph, node: Node) -> bool:
+def why_no_scores(graph: Graph, keep_float: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """Attention that cannot run on integers, but for nodes that `keep_float` names: its label, and
+    what it must do; the rule reads after "must".
+    """
+    for node in graph.nodes:
+        names = {node.name, *node.outputs}
+        if node.op == "Attention" and names.isdisjoint(keep_float) and (problem := _problem(graph, node)):
+            yield node.label, problem
+
+
+def _problem(graph: Graph, node: Node) -> str:
+    """What an Attention must do to run on integers; empty if it does."""
+    if any(node.outputs[_SCORES:]):
+        return "not show its scores"
     try:
         heads_of(graph, node)
-    except NotIntegerError:
-        return False
-    return not problem_of(graph, node)
+    except NotIntegerError as error:
+        return str(error)
+    return problem_of(graph, node)
 
 
 def with_score_scales(graph: Graph) -> Graph:

@@ -37,6 +37,7 @@ SIZES = {
     "a batch of two": ("kv260_lm", {}),
     "a batch of four": (FOUR, {"heads": 4, "kv_heads": 1, "size": 16, "places": 32, "result": 2e-3}),
     "entries of four": ("tiny", {"heads": 3, "kv_heads": 3, "size": 4, "places": 12, "score": 2e-3}),
+    "masks twice": ("pynq_z1", {"places": 32, "score": 3e-4, "masks": 2}),
 }
 
 
@@ -61,7 +62,7 @@ class Model:
         """The results of attention over the first places of the cache, behind a new token."""
         self.keys[:, place], self.values[:, place], self.present[place] = key, value, True
         shared = [np.repeat(x[:, : of.places], of.heads // of.kv_heads, axis=0) for x in (self.keys, self.values)]
-        lack = -128 * 127 * of.config.block_out
+        lack = -128 * 127 * of.config.block_out * of.masks
         sums = np.where(self.present[: of.places], np.einsum("hd,hpd->hp", query.astype(int), shared[0]), lack)
         shares = scaled(softmax(scaled(sums, of.score), of.factor), 254 / (1 << SHARE_BITS), -127, -127)
         results = np.einsum("hp,hpd->hd", shares.astype(int) + 127, shared[1])
@@ -118,6 +119,7 @@ CHUNKS = {
     "heads of their own": ("pynq_z1", {"heads": 4, "kv_heads": 4, "size": 64, "places": 48, "tokens": 8}),
     "one head of keys": ("kv260", {"heads": 5, "kv_heads": 1, "size": 64, "tokens": 16}),
     "bounds of results": ("pynq_z1", {"places": 32, "zero_point": 5, "low": -60, "high": 70, "tokens": 2}),
+    "masks twice": ("pynq_z1", {"places": 32, "score": 3e-4, "masks": 2, "tokens": 8}),
     "strips of a token": ("pynq_z1", {"heads": 34, "kv_heads": 2, "size": 16, "tokens": 2}),
     "entries of four": ("tiny", {"heads": 3, "kv_heads": 3, "size": 4, "places": 12, "score": 2e-3, "tokens": 4}),
     "half an entry of four": ("tiny", {"heads": 3, "kv_heads": 1, "size": 4, "places": 8, "score": 2e-3, "tokens": 2}),
@@ -374,9 +376,10 @@ def test_a_link_stores_to_a_resident_tensor_before_it_loads_it():
         ({"tokens": 3}, "tokens must divide 16 or be a multiple of it, up to the 64 places, got 3"),
         ({"tokens": 80}, "tokens must divide 16 or be a multiple of it, up to the 64 places, got 80"),
         ({"tokens": 2.0}, "tokens must divide 16 or be a multiple of it, up to the 64 places, got 2.0"),
+        ({"masks": 0}, "masks must be from 1 to 2047, got 0"),
         (
             {"tokens": 2},
-            "score must be at least 0.00049 for several tokens, so that masked scores are -128, got 0.0004",
+            "masks must make scores -127.5 or less at places without a key, for several tokens, got -104.0",
         ),
         ({"size": 1024}, "size must fit 2048 entries of the pynq_z1_lm's buffers, got 2438 entries"),
     ],

@@ -24,6 +24,7 @@ from vdla.runtime.generate.compile_decoder import compile_decoder
 from vdla.runtime.generate.errors import GenerateError
 from vdla.runtime.generate.generation import DecoderRun
 from vdla.runtime.generate.quantise_decoder import quantise_decoder
+from vdla.runtime.network.evaluate_nodes import evaluate_node
 
 SHAPE = LlamaShape(words=40, width=32, layers=2, heads=2, key_heads=1, hidden=48, positions=64)
 WORDS = np.random.default_rng(0).integers(0, SHAPE.words, 64).tolist()
@@ -228,7 +229,7 @@ def test_a_cache_that_the_machine_cannot_have_is_on_the_cpu(reason, options):
     assert sum(name.startswith("past_key_values") for name in made.inputs) == 2 * SHAPE.layers
     graphs = seen["fuse_qdq"]
     nodes = [node for node in graphs.nodes if node.op == "vdla.QAttention"]
-    whys = {why_not_cached(graphs, node, machine) for node in nodes}
+    whys = {why_not_cached(graphs, node, machine, evaluate_node) for node in nodes}
     assert whys == {reason}
     with made, compiled(decoder(), machine, **{**options, "place": cpu_places(seen)})[0] as reference:
         np.testing.assert_array_equal(scores(DecoderRun(made)), scores(DecoderRun(reference)))

@@ -12,7 +12,7 @@ import vdla
 from vdla.compiler.graph.integer.attention import SCORE_SCALE
 from vdla.compiler.graph.onnx import OnnxError
 from vdla.compiler.graph.onnx.export import export_model
-from vdla.compiler.graph.quantise import QuantiseError
+from vdla.compiler.graph.quantise import QuantiseError, QuantiseWarning
 from vdla.compiler.layer_programs import CachedAttention
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import scales_from_floats
@@ -150,17 +150,26 @@ def test_attention_stays_in_float_by_default_and_where_it_is_kept():
 
 
 @pytest.mark.parametrize(
-    "attribute", [{"softcap": 3.0}, {"left_window_size": 8}], ids=["bound scores", "windows of places"]
+    ("attribute", "rule"),
+    [
+        ({"softcap": 3.0}, "have neither lengths nor a bound of scores"),
+        ({"left_window_size": 8}, "attend all places before a token"),
+    ],
+    ids=["bound scores", "windows of places"],
 )
-def test_attention_of_another_kind_stays_in_float(attribute):
+def test_attention_of_another_kind_stays_in_float_and_is_named(attribute, rule):
     model = decoder()
     for node in model.graph.node:
         if node.op_type == "Attention":
             node.attribute.extend(helper.make_attribute(name, value) for name, value in attribute.items())
     if "left_window_size" in attribute:
         model.opset_import[0].version = 26
-    graph = quantised(model).graph
+    with pytest.warns(QuantiseWarning) as messages:
+        graph = quantised(model).graph
     assert not any(SCORE_SCALE in node.attributes for node in graph.nodes)
+    label = "quantise small: Attention blocks.0.attention"
+    assert str(messages[0].message) == f"{label} stays in float; it must {rule}"
+    assert len(messages) == SHAPE.layers
 
 
 def test_other_types_are_refused():
