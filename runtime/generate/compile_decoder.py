@@ -106,12 +106,11 @@ def compile_decoder(
 
 def _chunk_on(machine: Config, cache: int, lengths: Sequence[int] | None) -> int:
     """The tokens of a chunk on a machine that keeps the cache: those of a group of places, where
-    all lengths have one.
+    all lengths have one; 1 with a batch.
     """
-    fits = cache >= machine.block_out and all(
-        is_int(length) and length >= machine.block_out for length in lengths or ()
-    )
-    return machine.block_out if fits else 1
+    lanes = machine.block_out
+    fits = all(is_int(places) and places >= lanes for places in (cache, *(lengths or ())))
+    return lanes if fits and machine.batch == 1 else 1
 
 
 def _keeps_caches(machine: Config, model: onnx.ModelProto) -> bool:
