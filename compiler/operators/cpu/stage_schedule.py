@@ -32,7 +32,9 @@ from vdla.compiler.target import Target
 _CHEAP = 3  # operations that cost less than an element's round trip through memory
 _NEAR = 4  # the largest stride in elements at which vectors are loaded and shuffled
 FEWEST_LANES = 2
-_VECTORS = 4  # of partial results of a long reduction
+_VECTORS, _WIDE_VECTORS = 4, 2  # of partial results of a long reduction; combining wide ones costs more
+_WIDE_LANES = 16
+_LONG = 16  # vectors of terms of a long reduction
 _FEW_LANES = 4  # of the last vector of partial results
 PARALLEL_ITERATIONS = 1 << 15  # the fewest iterations worth waking threads for
 _PARALLEL_PARTS = 16  # iterations: a parallel loop with more is not fused with inner loops
@@ -247,13 +249,14 @@ def _lanes_of_terms(schedule: Schedule, nest: BlockNest, loop: ir.For, lanes: in
     then to a part of one, then to a scalar.
     """
     widths, extent = [lanes], nominal_extent(loop.extent)
-    if extent >= lanes * _VECTORS * _VECTORS:
-        widths = [lanes * _VECTORS, lanes]
+    if extent >= lanes * _LONG:
+        widths = [lanes * (_WIDE_VECTORS if lanes >= _WIDE_LANES else _VECTORS), lanes]
     is_alone = len(nest.loops_of("reduce")) == 1
     if lanes > _FEW_LANES and (len(widths) > 1 or (is_alone and extent >= _FEW_LANES * lanes)):
         widths.append(_FEW_LANES)
     for width in widths:
         _partial_results(schedule, nest.name, width)
+    _unroll_few(schedule, nest.name)
 
 
 def _partial_results(schedule: Schedule, block: str, lanes: int) -> None:
@@ -267,6 +270,14 @@ def _partial_results(schedule: Schedule, block: str, lanes: int) -> None:
     lane = sums.loops_of("spatial")[-1]
     schedule.reorder(*(r.var for r in sums.loops_of("reduce")), lane.var)
     schedule.vectorize(lane.var)
+    _unroll_few(schedule, partial)
+
+
+def _unroll_few(schedule: Schedule, block: str) -> None:
+    """Unroll the innermost reduction of a few partial results, which then stay in registers."""
+    for loop in block_nest(schedule.fn, block).loops_of("reduce")[-1:]:  # of a short row none
+        if isinstance(loop.extent, int) and loop.extent <= _FEW_LANES:
+            schedule.unroll(loop.var)
 
 
 # --- threads --------------------------------------------------------------------------------------

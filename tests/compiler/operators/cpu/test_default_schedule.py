@@ -122,12 +122,14 @@ def test_lanes_of_a_repeated_row_are_along_one_copy_of_it():
     assert np.array_equal(found, np.tile(x, (2, 5)))
 
 
-@pytest.mark.parametrize(("target", "widths"), [("x86-64-avx512", [64, 16, 4]), ("cortex-a9", [16, 4])])
+@pytest.mark.parametrize(("target", "widths"), [("x86-64-avx512", [32, 16, 4]), ("cortex-a9", [16, 4])])
 def test_long_reductions_have_several_vectors_of_partial_results(target, widths):
     x = floats((3, 1000))
     fn, _ = function_of(lambda x: operators.max(x, -1), x)
     made = default_schedule(fn, target).fn
     assert [loop.extent for loop in loops(made, ir.LoopKind.VECTORIZE)] == widths
+    unrolled = [loop.extent for loop in loops(made, ir.LoopKind.UNROLL)]
+    assert unrolled == [wide // narrow for wide, narrow in zip(widths, [*widths[1:], 1], strict=True)]
     (found,) = interpret(made, {fn.params[0]: x}).values()
     assert np.array_equal(found, x.max(-1))
 
