@@ -72,14 +72,21 @@ def compile_chain(
         names = private_tensors(position, link)
         tensors += [private_tensor(link, local_name, names) for local_name in names]
     lines = [link.lines for link in links]
-    parts = _parts(config, links, places)
+    ops = _ordered(config, links, lines, places)
+    ops, tensors = share_scratch(config, ops, tensors)
+    return assemble(config, name, ops, tensors, [text for texts in lines for text in texts])
+
+
+def _ordered(config: Config, links: Sequence[AnyLink], lines: Sequence[Sequence[str]], places: Places) -> MacroOps:
+    """The operations of all links; a function alone keeps the order for which its tiling was chosen."""
     finished = any(isinstance(link, ProgramLink) for link in links)
+    if len(links) == 1 and not finished:
+        return _in_turn(config, links, lines, places)
+    parts = _parts(config, links, places)
     if finished:
         parts = [replace(part, ops=merge_loads(config, part.ops)) for part in parts]
     order = list_schedule(config, parts, ahead=finished)
-    ops = _in_turn(config, links, lines, places) if order is None else _placed(config, parts, lines, order)
-    ops, tensors = share_scratch(config, ops, tensors)
-    return assemble(config, name, ops, tensors, [text for texts in lines for text in texts])
+    return _in_turn(config, links, lines, places) if order is None else _placed(config, parts, lines, order)
 
 
 def _parts(config: Config, links: Sequence[AnyLink], places: Places = MappingProxyType({})) -> list[Part]:
