@@ -175,6 +175,13 @@ REWRITES: tuple[Rewrite, ...] = (
         lambda k, x, y: (x.low >= 0) & (x.high <= y.low),
     ),
     _rewrite("a mask of 0 is 0", "and", lambda k, x, y: y, _is(0)),
+    _rewrite(
+        "the lowest bit is what a shift leaves",
+        "and",
+        lambda k, x, y: k.op("sub", x, k.op("mul", k.op("shr", x, k.number(1)), k.number(2))),
+        _is(1),
+        lambda k, x, y: (x.high < k.shifted(k.last, y.low)) & (x.low + k.shifted(k.last, y.low) >= 0),
+    ),
     _rewrite("a bitwise and of equals is one of them", "and", lambda k, x, y: x, _same),
     _rewrite("a bitwise or with 0 changes nothing", "or", lambda k, x, y: x, _is(0)),
     _rewrite("a bitwise or of equals is one of them", "or", lambda k, x, y: x, _same),

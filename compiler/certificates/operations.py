@@ -72,7 +72,7 @@ def _rewritten(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
         made = _bounded(op, made, *operands, dtype)
     for operands in orders:
         made = _applied(op, made, operands, dtype)
-    return made
+    return _bounded(op, made.copy(), a, b, dtype) if op == "and" else made  # a sum of terms has wider ones
 
 
 def _of_numbers(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:

@@ -23,6 +23,7 @@ from vdla.compiler.certificates.region_difference import difference
 from vdla.compiler.certificates.region_program import RegionProgram
 from vdla.compiler.certificates.small_functions import SmallFunctions
 from vdla.compiler.certificates.symbols import CertificateError, Symbols, known
+from vdla.compiler.certificates.work_limit import iterations_of
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import RegionExpression
 from vdla.compiler.ir import limits
@@ -31,6 +32,8 @@ from vdla.hardware.program import Program
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _Pairs = Mapping[str, tuple[Symbols, Symbols]]  # by result: of the program, and of the operators
+MOST_BY_TABLES = 1 << 18
+"""Iterations and moved entries of a program whose results are compared by tables."""
 _MOST_SHOWN = 1 << 10  # of results that differ, elements that are looked at
 
 
@@ -104,11 +107,29 @@ def _judged(
                 return RegionVerdict.CERTIFIED, ""
             if not _has_extensions(given.program):
                 return RegionVerdict.DIFFERS, _reason(expression, given, seed, pairs, explain=explain)
+            count = int(iterations_of(given.program).sum())
+            if count > MOST_BY_TABLES:
+                return _judged_by_numbers(count, expression, given, seed, pairs)
             functions = SmallFunctions()
             with using(functions):
                 return _judged_by_tables(functions, expression, given, seed, explain=explain)
     except CertificateError as error:
         return RegionVerdict.UNKNOWN, str(error)
+
+
+def _judged_by_numbers(
+    count: int, expression: RegionExpression, given: RegionProgram, seed: int, pairs: _Pairs
+) -> tuple[RegionVerdict, str]:
+    """The verdict on a program that is too large for tables."""
+    reason = _reason(expression, given, seed, pairs, explain=False)
+    if _differs_on_numbers(expression, given, seed):
+        return RegionVerdict.DIFFERS, reason
+    rule = "results of extensions must have a form that a lemma shows to be that of the operator"
+    most = f"which tables decide in programs of at most {MOST_BY_TABLES:,} iterations"
+    return (
+        RegionVerdict.UNKNOWN,
+        f"{rule}, got another, equal for random inputs, in {count:,} iterations, {most}: {reason}",
+    )
 
 
 def _judged_by_tables(

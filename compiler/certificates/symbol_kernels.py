@@ -165,8 +165,8 @@ def _masked(a: Symbol, b: Symbol, least: Int, most: Int, wrap: Int) -> Symbol:
     a, b = settled(a, least, most, wrap), settled(b, least, most, wrap)
     value = fk.reduced(fk.absorbed(fk.absorbed(_OF_AND, min(a[0], b[0])), max(a[0], b[0])))
     made = _with_bounds_of_mask(_with_bounds_of_mask((value, least, most, _PLAIN, _ONE, YES), b), a)
-    made = _rewritten_mask(_rewritten_mask(made, a, b), b, a)
-    return made[0], made[1], made[2], made[3], made[4], a[5] and b[5]
+    made = _rewritten_mask(_rewritten_mask(made, a, b, least, most, wrap), b, a, least, most, wrap)
+    return made[0], made[1], made[2], made[3], made[4], made[5] and a[5] and b[5]
 
 
 @helper
@@ -178,11 +178,21 @@ def _with_bounds_of_mask(made: Symbol, y: Symbol) -> Symbol:
 
 
 @helper
-def _rewritten_mask(made: Symbol, x: Symbol, y: Symbol) -> Symbol:
+def _lowest_bit(made: Symbol, x: Symbol, least: Int, most: Int, wrap: Int) -> Symbol:
+    """What a shift leaves of a small integer, with the bounds of `made`."""
+    half = _shifted(x, number(1), least, most, 8, wrap)
+    rest = _difference(x, product_of(half, number(2), least, most), least, most)
+    return rest[0], made[1], made[2], _PLAIN, rest[4], half[5] and rest[5]
+
+
+@helper
+def _rewritten_mask(made: Symbol, x: Symbol, y: Symbol, least: Int, most: Int, wrap: Int) -> Symbol:
     if x[0] == y[0]:
         return x
     if y[1] == y[2] and y[1] == 0:
         return y
+    if _is_number(y, 1) and x[2] < most >> 1 and x[1] + (most >> 1) >= 0:
+        made = _lowest_bit(made, x, least, most, wrap)
     low_bits = y[1] == y[2] and y[1] >= 0 and (y[1] & (y[1] + 1)) == 0
     return x if low_bits and x[1] >= 0 and x[2] <= y[1] else made
 

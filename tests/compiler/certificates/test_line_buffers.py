@@ -15,7 +15,7 @@ from vdla.compiler.certificates.certify import certify
 from vdla.compiler.extensions import extend
 from vdla.compiler.extensions.load import extension_of
 from vdla.compiler.layer_programs import LayerProgram, written_programs
-from vdla.compiler.operators.definitions import Definition, depthwise_convolution
+from vdla.compiler.operators.definitions import Definition, depthwise_convolution, scaling
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN, isa_of, with_fields
 
@@ -60,3 +60,12 @@ def test_a_field_that_is_wrong_does_not_hold(name: str, field: str, more: int) -
     value = columns[index, column] + more
     words[index] = with_fields(program.config, words[index : index + 1], {field: np.array([value])})[0]
     assert not certify(layer, wanted.output, program=replace(program, words=words), explain=False).holds
+
+
+@pytest.mark.parametrize("zeros", [(0, 0), (-5, 3), (-128, -128)])
+def test_halves_and_lowest_bit_of_a_factor_are_the_factor(zeros: tuple[int, int]) -> None:
+    """Squeeze-and-excite: a pixel times two halves of the factor and its lowest bit."""
+    layer = scaling(batch=1, channels=24, size=(3, 3), by_channel=True, zero_points=zeros, raw=False, dtype="int8")
+    declared = [extension_of(MACHINE, plug_in) for plug_in in MACHINE.extensions]
+    certificate = certify(written_programs(declared[:1], layer, MACHINE)[0].programs[0], layer.output)
+    assert certificate.holds, certificate

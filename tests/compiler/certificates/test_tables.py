@@ -137,3 +137,13 @@ def test_another_form_of_a_result_is_neither_certified_nor_wrong(monkeypatch: py
     rule = "results of extensions must have a form that a lemma shows to be that of the operator"
     assert str(region).startswith("region 1: not certified: vdla.Q")
     assert f"{rule}, got another, equal for random inputs: vdla.Q" in str(region)
+
+
+def test_large_programs_are_not_compared_by_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vdla.compiler.certificates.region_certificate.MOST_BY_TABLES", 100)
+    monkeypatch.setattr("vdla.compiler.certificates.extension_run._results_of_stage", lambda config: None)
+    (region,) = certify_network(swished()).regions
+    rule = "results of extensions must have a form that a lemma shows to be that of the operator"
+    got = "got another, equal for random inputs, in "
+    assert f"region 1: not certified: {rule}, {got}" in str(region)
+    assert " iterations, which tables decide in programs of at most 100 iterations: vdla.Q" in str(region)
