@@ -15,6 +15,7 @@ from vdla.compiler.certificates.elementwise import numbers
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.host_terms import HOST_TERMS
 from vdla.compiler.certificates.integer_operators import OPERATORS, IntegerNode
+from vdla.compiler.certificates.known_bounds import known_bounds
 from vdla.compiler.certificates.symbols import SYMBOL, CertificateError, Symbols
 from vdla.compiler.certificates.work_limit import require_sizes, spend
 from vdla.compiler.graph import Array, Graph, Node, TensorType
@@ -106,6 +107,9 @@ def integer_results(
 def _of_integers(graph: Graph, node: Node, values: Mapping[str, Symbols | Array], *, ones: bool) -> Symbols:
     """The result of an integer operator."""
     operands, sums = integer_sums(graph, node, values)
+    bounds = known_bounds()
+    if bounds is not None and node.op == "vdla.QMul":
+        bounds.note(sums)
     return operands.clipped(sums) if ones and operands.by_one else operands.requantised(sums)
 
 

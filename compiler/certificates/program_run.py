@@ -22,6 +22,7 @@ from vdla.compiler.certificates.compute_steps import ComputeSteps, KnownSteps
 from vdla.compiler.certificates.elementwise import numbers, unknowns
 from vdla.compiler.certificates.evaluate import evaluate
 from vdla.compiler.certificates.extension_run import ExtensionRun
+from vdla.compiler.certificates.known_bounds import known_bounds
 from vdla.compiler.certificates.operations import binary, cast
 from vdla.compiler.certificates.pending import PendingProducts
 from vdla.compiler.certificates.pending_results import PendingResults, write
@@ -233,9 +234,10 @@ class SymbolicRun:
 
     def _extension(self, row: _Row, columns: list[int]) -> None:
         self.products.flush()
-        steps = self.steps.of(row)
+        steps, bounds = self.steps.of(row), known_bounds()
         for some in self.extensions.run(columns, steps):
-            self._emit_ends(row, steps, some, gathered(self.acc, steps.acc[some]))
+            sums = gathered(self.acc, steps.acc[some])
+            self._emit_ends(row, steps, some, sums if bounds is None else bounds.narrowed(sums))
 
     def _stage(self, row: _Row) -> None:
         """Put the results of an instruction through the stage; its states are those behind it."""

@@ -18,6 +18,7 @@ import numpy as np
 from vdla.compiler.certificates.elementwise import numbers, unknowns
 from vdla.compiler.certificates.functions_in_use import using
 from vdla.compiler.certificates.graph_run import run_graph
+from vdla.compiler.certificates.known_bounds import using_bounds
 from vdla.compiler.certificates.program_run import SymbolicRun
 from vdla.compiler.certificates.region_difference import difference
 from vdla.compiler.certificates.region_program import RegionProgram
@@ -159,9 +160,10 @@ def _judged_by_tables(
 def _results(expression: RegionExpression, given: RegionProgram, seed: int) -> _Pairs:
     """What a region hands on: of the program, and of its operators."""
     needed = {*expression.packing, *expression.unpacked.outputs}
-    wanted = run_graph(expression.plain, _unknown_inputs(expression.plain, seed), needed)
-    inputs = {tensor: wanted[name] for name, tensor in expression.packing.items()} | dict(given.constants)
-    outputs = SymbolicRun(given.program, inputs, looks_up=True).run()
+    with using_bounds():
+        wanted = run_graph(expression.plain, _unknown_inputs(expression.plain, seed), needed)
+        inputs = {tensor: wanted[name] for name, tensor in expression.packing.items()} | dict(given.constants)
+        outputs = SymbolicRun(given.program, inputs, looks_up=True).run()
     made = run_graph(expression.unpacked, _packed(expression, outputs), expression.unpacked.outputs)
     return {name: (made[name], wanted[name]) for name in expression.unpacked.outputs}
 

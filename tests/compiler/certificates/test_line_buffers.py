@@ -12,12 +12,21 @@ import pytest
 
 from vdla.compiler.certificates import state_sequence
 from vdla.compiler.certificates.certify import certify
+from vdla.compiler.certificates.elementwise import Leaf, numbers, unknowns
+from vdla.compiler.certificates.known_bounds import known_bounds, using_bounds
+from vdla.compiler.certificates.network_certificate import certify_network
+from vdla.compiler.certificates.operations import binary, cast
+from vdla.compiler.certificates.requantise import requantised
+from vdla.compiler.certificates.symbols import Symbols
 from vdla.compiler.extensions import extend
 from vdla.compiler.extensions.load import extension_of
 from vdla.compiler.layer_programs import LayerProgram, written_programs
 from vdla.compiler.operators.definitions import Definition, depthwise_convolution, scaling
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, EXTENSION, EXTENSION_COLUMN, isa_of, with_fields
+from vdla.hardware.numerics import pack_scale
+from vdla.networks.mobilenet import mobilenet_v3
+from vdla.runtime.network.compile_network import compile_network
 
 MACHINE = extend(Config.preset("pynq_z1"), Path(__file__).parents[3] / "examples" / "depthwise" / "depthwise.py")
 
@@ -69,3 +78,35 @@ def test_halves_and_lowest_bit_of_a_factor_are_the_factor(zeros: tuple[int, int]
     declared = [extension_of(MACHINE, plug_in) for plug_in in MACHINE.extensions]
     certificate = certify(written_programs(declared[:1], layer, MACHINE)[0].programs[0], layer.output)
     assert certificate.holds, certificate
+
+
+def test_sums_in_several_terms_have_the_bounds_of_the_operator() -> None:
+    """A pixel from -128 on and its zero point, each times a factor: wider bounds, another clip."""
+    pixel, factor = (cast(unknowns(name, (1,), "int8", 0), "int8", "int32") for name in ("pixel", "factor"))
+    factor = binary("add", factor, numbers([128]), "int32")
+    wanted = binary("mul", binary("add", pixel, numbers([118]), "int32"), factor, "int32")
+    terms = (binary("mul", one, factor, "int32") for one in (pixel, numbers([118])))
+    made = binary("add", *terms, "int32")
+    lanes = np.asarray(pack_scale(np.array([0]), np.array([10_028_744]), np.array([31]))).view(np.int64)
+
+    def result(sums: Symbols) -> int:
+        return int(requantised(sums, Leaf(numbers(lanes)), (-116, -128, 127), "int8")["value"][0])
+
+    with using_bounds():
+        bounds = known_bounds()
+        assert bounds is not None
+        bounds.note(wanted)
+        narrowed, other = bounds.narrowed(made), binary("add", made, numbers([1]), "int32")
+        assert bounds.narrowed(other) is other
+    assert made["value"] == wanted["value"]
+    assert result(made) != result(wanted)
+    assert result(narrowed) == result(wanted)
+
+
+def test_squeeze_and_excite_in_a_network_is_certified() -> None:
+    """Scales are numbers, which decide what is clipped."""
+    model = mobilenet_v3(image=32, depth=1, classes=10)
+    data = np.random.default_rng(0).standard_normal((1, 3, 32, 32)).astype(np.float32)
+    made = compile_network(model, MACHINE, calibration=[{"image": data}], method="minmax", certify=False)
+    assert any("dw" in op.extensions for step in made.artifact.plan.steps for op in step.placement.operators)
+    assert certify_network(made).holds
