@@ -103,6 +103,12 @@ def _shift_amount(k: Any, x: Any, y: Any) -> Any:  # noqa: ANN401
     return (y.low >= 0) & (y.low < k.width)
 
 
+def _signed_and_small(k: Any, x: Any, y: Any) -> Any:  # noqa: ANN401
+    """The first operand may be added to itself, less or more by 1; no unsigned one is."""
+    half = k.shifted(k.last, y.low) if k.signed else k.zero
+    return (x.high < half) & (x.low + half >= 0)
+
+
 def _same(k: Any, x: Any, y: Any) -> Any:  # noqa: ANN401
     return k.same(x, y)
 
@@ -180,7 +186,7 @@ REWRITES: tuple[Rewrite, ...] = (
         "and",
         lambda k, x, y: k.op("sub", x, k.op("mul", k.op("shr", x, k.number(1)), k.number(2))),
         _is(1),
-        lambda k, x, y: (x.high < k.shifted(k.last, y.low)) & (x.low + k.shifted(k.last, y.low) >= 0),
+        _signed_and_small,
     ),
     _rewrite("a bitwise and of equals is one of them", "and", lambda k, x, y: x, _same),
     _rewrite("a bitwise or with 0 changes nothing", "or", lambda k, x, y: x, _is(0)),

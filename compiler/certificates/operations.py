@@ -72,7 +72,9 @@ def _rewritten(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:
         made = _bounded(op, made, *operands, dtype)
     for operands in orders:
         made = _applied(op, made, operands, dtype)
-    return _bounded(op, made.copy(), a, b, dtype) if op == "and" else made  # a sum of terms has wider ones
+    for operands in orders if op == "and" else ():  # a sum of terms has wider ones
+        made = _bounded(op, made.copy(), *operands, dtype)
+    return made
 
 
 def _of_numbers(op: str, a: Symbols, b: Symbols, dtype: str) -> Symbols:

@@ -191,7 +191,7 @@ def _rewritten_mask(made: Symbol, x: Symbol, y: Symbol, least: Int, most: Int, w
         return x
     if y[1] == y[2] and y[1] == 0:
         return y
-    if _is_number(y, 1) and x[2] < most >> 1 and x[1] + (most >> 1) >= 0:
+    if least < 0 and _is_number(y, 1) and x[2] < most >> 1 and x[1] + (most >> 1) >= 0:
         made = _lowest_bit(made, x, least, most, wrap)
     low_bits = y[1] == y[2] and y[1] >= 0 and (y[1] & (y[1] + 1)) == 0
     return x if low_bits and x[1] >= 0 and x[2] <= y[1] else made

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 
+from vdla.compiler.codegen.vdla import AllocationError, LoweringError
 from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import OperatorCall
 from vdla.compiler.graph.machine.calls import looked_up
@@ -46,7 +47,7 @@ class NeighbourChoice:
             call, maker = calls.get(name), self._maker(graph, calls, name)
             if call is None or not maker or not isinstance(calls[maker].operator, Operator):
                 continue
-            pair = self._faster(result[maker], call, name, _reader(graph, calls, name))
+            pair = self._faster(result[maker], call, name, _reader(graph, calls, name, call))
             if pair is not None:
                 changed = {**result, maker: pair[0], name: pair[1]}
                 result = _with_tables(graph, changed, result)
@@ -59,11 +60,12 @@ class NeighbourChoice:
         call = calls.get(name)
         if call is None or len(self.better.offers.get(name, ())) < 2 or len(call.inputs) != 1:
             return ""
-        ((value, _),) = call.inputs.values()
+        ((value, layout),) = call.inputs.values()
         table = calls.get(value)
         if table is not None and table.with_maker is not None:
             value = graph.producers[value].inputs[0]
-        return value if value in calls else ""
+        made = calls.get(value)
+        return value if made is not None and made.output.same_bytes(layout) else ""
 
     def _faster(self, first: OperatorCall, second: OperatorCall, name: str, last: Operator | None) -> _Pair | None:
         """The fastest pair; None if that is the given one."""
@@ -91,7 +93,11 @@ class NeighbourChoice:
         chosen, least = None, int(_GAIN * least)
         assert isinstance(first.operator, Operator)
         for operator, number in product([first.operator, *_by_rows(first.operator)], range(len(others))):
-            cycles = self.better.time(_chain(replace(first, operator=operator), others[number], last)).total_cycles
+            try:
+                program = _chain(replace(first, operator=operator), others[number], last)
+            except (AllocationError, LoweringError):  # no tiles that have room together
+                continue
+            cycles = self.better.time(program).total_cycles
             if cycles < least:
                 chosen, least = (operator, number), cycles
         return chosen
@@ -102,13 +108,16 @@ def _cycles(call: OperatorCall) -> int:
     return call.operator.cycles
 
 
-def _reader(graph: Graph, calls: Calls, name: str) -> Operator | None:
-    """The operator that reads a result, perhaps through a table, if it reads nothing else."""
+def _reader(graph: Graph, calls: Calls, name: str, made: OperatorCall) -> Operator | None:
+    """The operator that reads a result in place, perhaps through a table, and nothing else."""
     for node in graph.consumers.get(name, ()):
         call = calls.get(node.outputs[0])
         if call is not None and call.with_maker is not None:
-            return _reader(graph, calls, node.outputs[0])
-        if call is not None and isinstance(call.operator, Operator) and len(call.inputs) == 1:
+            return _reader(graph, calls, node.outputs[0], made)
+        if call is None or not isinstance(call.operator, Operator) or list(call.inputs) != [DATA]:
+            continue
+        ((value, layout),) = call.inputs.values()
+        if value == name and made.output.same_bytes(layout):
             return call.operator
     return None
 

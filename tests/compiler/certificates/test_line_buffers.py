@@ -28,15 +28,20 @@ from vdla.hardware.numerics import pack_scale
 from vdla.networks.mobilenet import mobilenet_v3
 from vdla.runtime.network.compile_network import compile_network
 
-MACHINE = extend(Config.preset("pynq_z1"), Path(__file__).parents[3] / "examples" / "depthwise" / "depthwise.py")
+DEPTHWISE = Path(__file__).parents[3] / "examples" / "depthwise" / "depthwise.py"
+
+
+def programs_of(layer: Definition) -> list[LayerProgram]:
+    """The programs of a layer on a machine with the example."""
+    machine = extend(Config.preset("pynq_z1"), DEPTHWISE)
+    return list(written_programs([extension_of(machine, machine.extensions[0])], layer, machine)[0].programs)
 
 
 def case(size: int, kernel: int, strides: int) -> tuple[LayerProgram, Definition]:
     """A program of a layer of two blocks of channels, with padding that is not zero."""
     sizes: dict[str, Any] = {"size": (size, size), "kernel": kernel, "strides": strides, "pads": kernel // 2}
     layer = depthwise_convolution(batch=1, channels=24, **sizes, raw=False, fill=-5)
-    declared = [extension_of(MACHINE, plug_in) for plug_in in MACHINE.extensions]
-    return written_programs(declared[:1], layer, MACHINE)[0].programs[-1], layer
+    return programs_of(layer)[-1], layer
 
 
 @pytest.mark.parametrize("shape", [(12, 3, 1), (13, 3, 2), (9, 5, 1), (10, 5, 2)])
@@ -75,8 +80,7 @@ def test_a_field_that_is_wrong_does_not_hold(name: str, field: str, more: int) -
 def test_halves_and_lowest_bit_of_a_factor_are_the_factor(zeros: tuple[int, int]) -> None:
     """Squeeze-and-excite: a pixel times two halves of the factor and its lowest bit."""
     layer = scaling(batch=1, channels=24, size=(3, 3), by_channel=True, zero_points=zeros, raw=False, dtype="int8")
-    declared = [extension_of(MACHINE, plug_in) for plug_in in MACHINE.extensions]
-    certificate = certify(written_programs(declared[:1], layer, MACHINE)[0].programs[0], layer.output)
+    certificate = certify(programs_of(layer)[0], layer.output)
     assert certificate.holds, certificate
 
 
@@ -107,6 +111,7 @@ def test_squeeze_and_excite_in_a_network_is_certified() -> None:
     """Scales are numbers, which decide what is clipped."""
     model = mobilenet_v3(image=32, depth=1, classes=10)
     data = np.random.default_rng(0).standard_normal((1, 3, 32, 32)).astype(np.float32)
-    made = compile_network(model, MACHINE, calibration=[{"image": data}], method="minmax", certify=False)
+    machine = extend(Config.preset("pynq_z1"), DEPTHWISE)
+    made = compile_network(model, machine, calibration=[{"image": data}], method="minmax", certify=False)
     assert any("dw" in op.extensions for step in made.artifact.plan.steps for op in step.placement.operators)
     assert certify_network(made).holds

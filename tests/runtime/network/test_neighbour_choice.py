@@ -21,7 +21,7 @@ from vdla.hardware.program import Program
 from vdla.runtime.network.neighbour_choice import NeighbourChoice, _chain
 from vdla.simulator.timing import time_program
 
-MACHINE = extend(Config.preset("pynq_z1"), Path(__file__).parents[3] / "examples" / "depthwise" / "depthwise.py")
+DEPTHWISE = Path(__file__).parents[3] / "examples" / "depthwise" / "depthwise.py"
 
 
 def call(operator: Any, parameter: str) -> OperatorCall:
@@ -30,14 +30,14 @@ def call(operator: Any, parameter: str) -> OperatorCall:
     return OperatorCall(operator=operator, inputs={parameter: ("value", nothing)}, constants={}, output=nothing)
 
 
-def programs(size: int, channels: int) -> list[OperatorCall]:
+def programs(machine: Config, size: int, channels: int) -> list[OperatorCall]:
     """The programs of a layer of stride 2 that read images as templates leave them, the fastest
     one first.
     """
     sizes: dict[str, Any] = {"size": (size, size), "kernel": 3, "strides": 2, "pads": 1}
     layer = depthwise_convolution(batch=1, channels=channels, **sizes, raw=False, fill=0)
-    declared = [extension_of(MACHINE, plug_in) for plug_in in MACHINE.extensions]
-    made: list[Program] = [item.program for item in written_programs(declared[:1], layer, MACHINE)[0].programs]
+    declared = [extension_of(machine, plug_in) for plug_in in machine.extensions]
+    made: list[Program] = [item.program for item in written_programs(declared[:1], layer, machine)[0].programs]
     result = []
     for program in made:
         tensors = [replace(t, name=str(OUTPUT)) if t.role == "output" else t for t in program.tensors]
@@ -51,8 +51,9 @@ def programs(size: int, channels: int) -> list[OperatorCall]:
 def test_a_layer_begins_while_the_rows_behind_are_made() -> None:
     """Then the template makes all channels of few rows at a time."""
     sizes: dict[str, Any] = {"height": 112, "width": 112, "kernel": 1}
-    expand = conv2d(MACHINE, batch=1, in_channels=16, out_channels=64, **sizes, chained=True)
-    others, first = programs(112, 64), call(expand, "data")
+    machine = extend(Config.preset("pynq_z1"), DEPTHWISE)
+    expand = conv2d(machine, batch=1, in_channels=16, out_channels=64, **sizes, chained=True)
+    others, first = programs(machine, 112, 64), call(expand, "data")
     choice: Any = NeighbourChoice(SimpleNamespace(time=time_program))  # type: ignore[arg-type]
     operator, number = choice._tried(first, others[0], others, None)
     assert operator.tiling.out_blocks == 4
