@@ -375,8 +375,11 @@ def _on_devices(
         return for_machine(_with_plug_ins(graph, better), evaluate_node, replaced)
 
     def divide(graph: Graph) -> Graph:
-        plain = for_other_devices(graph, calls, replaced)
-        made = partition(plain, config, calls)
+        plain = for_other_devices(graph, choice.calls, replaced)
+        if better is None:
+            made, calls = partition(plain, config, choice.calls), choice.calls
+        else:
+            made, calls = NeighbourChoice(better).divided(graph, choice.calls, partial(partition, plain, config))
         divided.append(partial(region_expressions, plain, config, calls, made))
         return made
 
@@ -385,7 +388,6 @@ def _on_devices(
     on_gpu = {name: why.gpu_seconds for name, why in elsewhere.items() if why.device == "gpu" and why.gpu_seconds}
     count = None if time is None else time.cycles
     choice = choose(graph, config, candidates(graph, config, better), cpu, place, on_gpu, count)
-    calls = choice.calls if better is None else NeighbourChoice(better)(graph, choice.calls)
     passes = (
         GraphPass("partition", divide),
         *REGIONS,

@@ -8,13 +8,13 @@ strips. In a chain, small strips of all channels begin while the rows behind the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import product
 
 from vdla.compiler.codegen.vdla import AllocationError, LoweringError
 from vdla.compiler.graph import Graph
-from vdla.compiler.graph.accelerator import OperatorCall
+from vdla.compiler.graph.accelerator import ACCELERATED, REGION, OperatorCall
 from vdla.compiler.graph.machine.calls import looked_up
 from vdla.compiler.operators.vdla import Chain, ChainStep, Operator, WrittenOperator
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT
@@ -39,9 +39,23 @@ class NeighbourChoice:
     better: PlugInChoice
     _known: dict[_Key, tuple[Operator, int] | None] = field(default_factory=dict)
 
-    def __call__(self, graph: Graph, calls: Calls) -> Calls:
-        """The calls, with others of the same layouts in place of some."""
-        result = dict(calls)
+    def divided(self, graph: Graph, calls: Calls, divide: Callable[[Calls], Graph]) -> tuple[Graph, Calls]:
+        """The graph in regions, and its calls: others than those given if whole programs, in which
+        loads of other operators go ahead, take fewer cycles with them.
+        """
+        made, others = divide(calls), self.together(graph, calls)
+        if others is calls:
+            return made, calls
+        other = divide(others)
+        return (other, others) if self._cycles_of(other) < self._cycles_of(made) else (made, calls)
+
+    def _cycles_of(self, graph: Graph) -> int:
+        regions = [node.attributes[REGION] for node in graph.nodes if node.op == ACCELERATED]
+        return sum(self.better.time(region.chain.program).total_cycles for region in regions)
+
+    def together(self, graph: Graph, calls: Calls) -> Calls:
+        """The calls, with others of the same layouts in place of those that take more together."""
+        result: Calls = calls
         for node in graph.nodes:
             name = node.outputs[0]
             call, maker = calls.get(name), self._maker(graph, calls, name)
@@ -157,9 +171,7 @@ def _by_rows(operator: Operator) -> Iterator[Operator]:
                 yield made
 
 
-def _with_tables(
-    graph: Graph, calls: dict[str, OperatorCall], before: dict[str, OperatorCall]
-) -> dict[str, OperatorCall]:
+def _with_tables(graph: Graph, calls: Calls, before: Calls) -> Calls:
     """The calls, with tables as the way out of new ones; those before if one cannot be."""
     made = dict(calls)
     for node in graph.nodes:

@@ -8,9 +8,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from vdla.compiler.extensions import extend
 from vdla.compiler.extensions.load import extension_of
-from vdla.compiler.graph.accelerator import OperatorCall
+from vdla.compiler.graph.accelerator import ACCELERATED, REGION, OperatorCall
 from vdla.compiler.layer_programs import written_programs
 from vdla.compiler.operators.definitions import depthwise_convolution
 from vdla.compiler.operators.vdla import WrittenOperator
@@ -62,3 +64,17 @@ def test_a_layer_begins_while_the_rows_behind_are_made() -> None:
         for pair in ((first, others[0]), (replace(first, operator=operator), others[number]))
     )
     assert together < 0.85 * alone
+
+
+@pytest.mark.parametrize(("cycles", "chosen"), [((100, 99), "others"), ((100, 100), "given")])
+def test_other_calls_are_taken_if_whole_programs_are_faster(
+    cycles: tuple[int, int], chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def graph(total: int) -> Any:
+        region = SimpleNamespace(chain=SimpleNamespace(program=SimpleNamespace(total_cycles=total)))
+        return SimpleNamespace(nodes=[SimpleNamespace(op=ACCELERATED, attributes={REGION: region})])
+
+    made = {"given": graph(cycles[0]), "others": graph(cycles[1])}
+    choice: Any = NeighbourChoice(SimpleNamespace(time=lambda program: program))  # type: ignore[arg-type]
+    monkeypatch.setattr(NeighbourChoice, "together", lambda self, graph, calls: "others")
+    assert choice.divided(None, "given", made.__getitem__) == (made[chosen], chosen)
