@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PReLU on finished sums: below zero, a slope of the channel; before results are narrowed."""
 
 import vdla
