@@ -78,7 +78,7 @@ def compile_chain(
 
 
 def _ordered(config: Config, links: Sequence[AnyLink], lines: Sequence[Sequence[str]], places: Places) -> MacroOps:
-    """The operations of all links; a function alone keeps the order that its tiling is chosen for."""
+    """The operations of all links; a function alone keeps the order that its tiling is for."""
     finished = any(isinstance(link, ProgramLink) for link in links)
     if len(links) == 1 and not finished:
         return _in_turn(config, links, lines, places)
