@@ -123,7 +123,7 @@ class NodeLayer:
     @property
     def reads_rows(self) -> bool:
         """Whether activations may be the operand that other layers have their weights in."""
-        return self.numbers is not None and not self.arrays
+        return self.at.node.op in ROW_REDUCTIONS
 
     def is_read_in_place(self, packed: te.Tensor) -> bool:
         """Whether an input of a program is a constant, or an activation as the machine made it."""
