@@ -104,7 +104,10 @@ def cache_of(kind: str, shapes: Mapping[str, tuple[int, ...]]) -> Cache:
 
 
 def rounded(values: Array) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
-    """Numbers from -127 to 127 of values [..., size], half to even, and scales [..., 1]."""
+    """Numbers from -127 to 127 of values [..., size], half to even, and scales [..., 1].
+
+    A scale near the least float is a rounded one, so that quotients may exceed the range.
+    """
     scale = np.abs(values).max(axis=-1, keepdims=True) / np.float32(_LARGEST)
     numbers = np.rint(values / np.where(scale > 0, scale, np.float32(1)))
-    return numbers.astype(np.int8), scale.astype(np.float32)
+    return np.clip(numbers, -_LARGEST, _LARGEST).astype(np.int8), scale.astype(np.float32)
