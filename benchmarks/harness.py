@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from math import exp, log
 from typing import Any, TypeVar
 
+from vdla.compiler.target import host
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.support.errors import Error
@@ -116,7 +117,8 @@ def receipt(config: Config, programs: Iterable[Program], seed: int, command: str
 def host_receipt(seed: int, command: str, libraries: Iterable[str] = (), **details: object) -> Row:
     """The receipt of what runs on this machine: versions, machine, date, seed and command."""
     today = date.today().isoformat()
-    made = {"versions": versions(*libraries), "cpu": cpu_model(), "date": today}
+    cpu = f"{cpu_model()} ({host().cpu})"
+    made = {"versions": versions(*libraries), "cpu": cpu, "date": today}
     return {**made, **details, "seed": seed, "command": command}
 
 

@@ -51,7 +51,8 @@ class Record:
     """A figure as the page shows it.
 
     `form` is the format of the figure from the names of a result's figures, or from the cells of
-    its row that has the values `where`; without one the figure is recorded by hand only.
+    its row that has the values `where`; without one the figure is recorded by hand only. A figure
+    of time has the `family` of its CPU, as LLVM names it: results of others leave it as it is.
     """
 
     what: str
@@ -62,11 +63,12 @@ class Record:
     recorded: str = BY_HAND
     form: str = ""
     where: Mapping[str, Any] | None = None
+    family: str = ""
 
     def updated(self, document: Mapping[str, Any]) -> Record:
         """With the figure of a benchmark's result; unchanged if the result does not have it."""
         receipt = document["receipt"]
-        if not self.form or not _same_command(self.command, receipt["command"]):
+        if not self.form or not _same_command(self.command, receipt["command"]) or self.family not in receipt["cpu"]:
             return self
         rows = document["rows"] if self.where else [document["figures"]]
         cells = next((row for row in rows if _has(row, self.where or {})), None)

@@ -198,7 +198,7 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga compiler.extensions "
         "simulator.function simulator.timing runtime.devices verification.programs verification.generated_tests"
     ),
-    "benchmarks.harness": "support hardware hardware.program",
+    "benchmarks.harness": "support compiler.target hardware hardware.program",
     "benchmarks.cpu": (
         "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "
         "benchmarks.harness"

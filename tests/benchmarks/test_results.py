@@ -39,6 +39,7 @@ def test_every_record_has_a_benchmark_a_cpu_and_a_date() -> None:
 def test_a_result_replaces_the_figure_with_its_receipt() -> None:
     now = RECORD.updated(document())
     assert now == replace(RECORD, figure="1.004", cpu="znver5", date="2026-11-28", recorded="abcd")
+    assert replace(RECORD, family="znver5").updated(document()).figure == "1.004"
     assert "| 1.004 | `vdla bench layers` | znver5 | 2026-11-28 | abcd |" in results_page([now])
 
 
@@ -49,9 +50,10 @@ def test_a_result_replaces_the_figure_with_its_receipt() -> None:
         (replace(RECORD, command="vdla bench layers --long"), document()),
         (RECORD, document(figures={"other": 2.0})),
         (replace(RECORD, form=""), document()),
+        (replace(RECORD, family="znver4"), document()),
         (replace(RECORD, where={"machine": "tiny"}), document(rows=[{"machine": "pynq_z1", "over": 1.0}])),
     ],
-    ids=["another benchmark", "the long form", "without the figure", "by hand only", "another row"],
+    ids=["another benchmark", "the long form", "without the figure", "by hand only", "another CPU", "another row"],
 )
 def test_another_result_changes_nothing(record: Record, result: dict[str, Any]) -> None:
     assert record.updated(result) == record

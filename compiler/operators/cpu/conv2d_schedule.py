@@ -34,12 +34,13 @@ def schedule_conv2d(schedule: Schedule, block: str, target: Target, choices: Cho
     blocks, rows, columns, lanes = sums.extents[1:5]
     group, is_quantised = int(annotations.get(GROUP, 0)), DATA in annotations
     extents = rows, columns, -(-group // lanes) if group else blocks
-    tile = choices.tile(best_register_tile(target, extents), legal_tiles(target, extents), extents)
+    best = best_register_tile(target, extents, is_integer=is_quantised)
+    tile = choices.tile(best, legal_tiles(target, extents), extents)
     consumer = consumer_of(schedule, block, (5,) if is_quantised else (4, 5))
     place = _tile_consumer(schedule, consumer, tile, lanes, group, choices)
     schedule.compute_at(block, place)
-    vectors, lane, steps = order_sums(schedule, block, place, choices)
-    prefetch_weights(schedule, block, vectors, lane, steps, choices)
+    vectors, lane, steps = order_sums(schedule, block, place, tile, target, choices)
+    prefetch_weights(schedule, block, vectors, lane, steps, target, choices)
     if not is_quantised:
         schedule.vectorize(lane)
         return
@@ -118,14 +119,14 @@ def schedule_qconv2d(schedule: Schedule, block: str, target: Target, choices: Ch
     data, rescaled, result = map(sums.stage, (DATA, RESCALED, RESULT))
     _, blocks, _, columns, lanes = sums.extents[:5]
     extents = 1, columns, blocks
-    best = best_register_tile(target, extents, lambda t: t.depth == 1 and blocks % t.vectors == 0)
+    best = best_register_tile(target, extents, lambda t: t.depth == 1 and blocks % t.vectors == 0, True)
     tile = choices.tile(best, (t for t in legal_tiles(target, extents) if blocks % t.vectors == 0), extents)
     if nominal_extent(schedule.fn.buffers[result].shape[1]) >= lanes:
         row = _transpose(schedule, result, tile.vectors, columns, lanes, choices)
         schedule.compute_at(rescaled, row)  # fewer channels do not fill a vector
     place = _tile_rescaled(schedule, rescaled, tile.rows)
     schedule.compute_at(block, place)
-    _, lane, _ = order_sums(schedule, block, place, choices)
+    _, lane, _ = order_sums(schedule, block, place, tile, target, choices)
     schedule.tensorize(lane, dot_of_sums(schedule, block, target))
     _schedule_data(schedule, data, sums.extents[-1], 2)
 

@@ -47,14 +47,14 @@ def _schedule_tiles(schedule: Schedule, block: str, target: Target, intrinsic: I
     """Tile the result and compute the sums of a tile inside, with `intrinsic`."""
     sums = block_nest(schedule.fn, block)
     rows, blocks, lanes = sums.extents[:3]
-    best = best_register_tile(target, (1, rows, blocks), lambda t: t.depth == 1 and t.vectors <= _MOST_STREAMS)
+    best = best_register_tile(target, (1, rows, blocks), lambda t: t.depth == 1 and t.vectors <= _MOST_STREAMS, True)
     result = sums.stage(RESULT)
     whole = nominal_extent(schedule.fn.buffers[result].shape[1]) >= lanes  # fewer outputs do not fill a vector
     if whole:
         tile = choices.tile(best, legal_tiles(target, (1, rows, blocks)), (1, rows, blocks))
         schedule.compute_at(block, _tile_result(schedule, result, tile.rows, tile.vectors, lanes, choices))
     m, n, lane, depth, *entry = schedule.loops(block)[-len(sums.extents) :]
-    steps = unroll_steps(schedule, block, [depth], choices)
+    steps = unroll_steps(schedule, block, [depth], target, choices)
     schedule.reorder(*steps, m, n, lane, *entry)
     for loop in (m, n) if whole else ():
         schedule.unroll(loop)

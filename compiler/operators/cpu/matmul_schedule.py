@@ -12,7 +12,13 @@ from math import prod
 from vdla.compiler.analysis import loads
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, consumer_of, loops_inside
 from vdla.compiler.operators.cpu.choices import INNER, OUTER, Choices, thread_plan
-from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile, legal_tiles, row_lanes
+from vdla.compiler.operators.cpu.register_tile import (
+    RegisterTile,
+    best_register_tile,
+    legal_tiles,
+    ordered_loops,
+    row_lanes,
+)
 from vdla.compiler.operators.cpu.stage_schedule import PARALLEL_ITERATIONS
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -40,7 +46,7 @@ def schedule_matmul(schedule: Schedule, block: str, target: Target, choices: Cho
     consumer = consumer_of(schedule, block, (2 + len(batch),))
     place, panels = _tile_consumer(schedule, consumer, tile, lanes, len(batch))
     schedule.compute_at(block, place)
-    _schedule_sums(schedule, block, place, lanes, choices)
+    _schedule_sums(schedule, block, place, lanes, tile, target, choices)
     if panel is not None and is_packed:
         _pack_panel(schedule, block, panel, panels, lanes)
     across = -(-columns // (tile.vectors * lanes)) * prod(batch)
@@ -81,12 +87,14 @@ def _tile_consumer(schedule: Schedule, consumer: str, tile: RegisterTile, lanes:
     return row_outer, panels
 
 
-def _schedule_sums(schedule: Schedule, block: str, place: str, lanes: int, choices: Choices) -> None:
+def _schedule_sums(
+    schedule: Schedule, block: str, place: str, lanes: int, tile: RegisterTile, target: Target, choices: Choices
+) -> None:
     """The loops of a tile: K outermost, rows and vectors unrolled, lanes innermost."""
     *batch, row, column, k = loops_inside(schedule, block, place)
     vector, lane = schedule.split(column, factor=lanes)
     outer, inner = schedule.split(k, factor=choices.value("unrolled_steps", _UNROLLED_STEPS, _UNROLLED_CHOICES))
-    schedule.reorder(*batch, outer, inner, row, vector, lane)
+    schedule.reorder(*batch, outer, inner, *ordered_loops(target, tile, [row], vector), lane)
     for loop in (inner, row, vector):
         schedule.unroll(loop)
     schedule.vectorize(lane)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from vdla.compiler.operators.cpu.block_nest import block_nest
 from vdla.compiler.operators.cpu.choices import Choices
-from vdla.compiler.operators.cpu.register_tile import best_register_tile, legal_tiles, row_lanes
+from vdla.compiler.operators.cpu.register_tile import best_register_tile, legal_tiles, ordered_loops, row_lanes
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
@@ -25,7 +25,7 @@ def schedule_step_product(schedule: Schedule, block: str, target: Target, choice
     row_outer, row_inner = schedule.split(row, factor=tile.rows)
     panel, inner = schedule.split(column, factor=tile.vectors * lanes)
     vector, lane = schedule.split(inner, factor=lanes)
-    schedule.reorder(panel, row_outer, depth, row_inner, vector, lane)
+    schedule.reorder(panel, row_outer, depth, *ordered_loops(target, tile, [row_inner], vector), lane)
     schedule.unroll(row_inner)
     schedule.unroll(vector)
     schedule.vectorize(lane)

@@ -4,7 +4,7 @@
 Order and unrolling are choices; by default channels are outside the taps of a window, and no step
 is unrolled. A tile of channels reads its weights once for each tile of pixels. Small images with
 many channels have few tiles of pixels, and loading new weights would take about as long as summing:
-the weights of the next tile of channels are prefetched.
+the weights of the next tile of channels are prefetched, unless steps are too short for that.
 """
 
 from __future__ import annotations
@@ -18,24 +18,29 @@ from vdla.compiler.codegen.llvm.intrinsics.dot import dot_for_layout
 from vdla.compiler.ir import storage_dtype
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, loops_inside, nominal_extent
 from vdla.compiler.operators.cpu.choices import Choices
+from vdla.compiler.operators.cpu.register_tile import RegisterTile, has_short_steps, ordered_loops
 from vdla.compiler.operators.roles import DATA
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 from vdla.compiler.tensorize import Intrinsic
 
 _UNROLLED = (1, 2, 4)
+_SHORT_STEPS = 2  # unrolled
 _MOST_BYTES = 1 << 18  # of a tile's weights; more would evict the data of the tile from the cache
 _FEWEST_BYTES = 1 << 17  # of all weights; fewer stay in the second-level cache
 
 
-def order_sums(schedule: Schedule, block: str, place: str, choices: Choices) -> tuple[str, str, tuple[str, ...]]:
+def order_sums(
+    schedule: Schedule, block: str, place: str, tile: RegisterTile, target: Target, choices: Choices
+) -> tuple[str, str, tuple[str, ...]]:
     """The loops of a tile of a convolution: reductions outermost, pixels and blocks unrolled, lanes
     and the terms of a dot product innermost. The result is the loops of blocks, of lanes, and of
     reductions.
     """
     n, blocks, row, column, lane, channel, kh, kw, *terms = loops_inside(schedule, block, place)
-    steps = unroll_steps(schedule, block, _reduction_order(schedule, block, channel, (kh, kw), choices), choices)
-    schedule.reorder(n, *steps, row, column, blocks, lane, *terms)
+    order = _reduction_order(schedule, block, channel, (kh, kw), choices)
+    steps = unroll_steps(schedule, block, order, target, choices)
+    schedule.reorder(n, *steps, *ordered_loops(target, tile, (row, column), blocks), lane, *terms)
     for loop in (row, column, blocks):
         schedule.unroll(loop)
     return blocks, lane, steps
@@ -59,13 +64,19 @@ def _reduction_order(
     return (*taps, channel) if choices.value("taps_outside", False, (False, True)) else (channel, *taps)
 
 
-def unroll_steps(schedule: Schedule, block: str, reduce: Sequence[str], choices: Choices) -> tuple[str, ...]:
-    """Unroll steps of the innermost loop with several iterations; the loops after the split."""
+def unroll_steps(
+    schedule: Schedule, block: str, reduce: Sequence[str], target: Target, choices: Choices
+) -> tuple[str, ...]:
+    """Unroll steps of the innermost loop with several iterations; the loops after the split.
+
+    By default, two where it is the only loop and a step is as short as the loop's own instructions.
+    """
     extents = _extents(schedule, block)
     moving = [loop for loop in reduce if extents[loop] > 1]
     fewest = min((extents[loop] for loop in moving), default=1)
     legal = [steps for steps in _UNROLLED if steps <= fewest]
-    if not moving or (steps := choices.value("unrolled_steps", 1, legal)) == 1:
+    pays = len(moving) == 1 and fewest % _SHORT_STEPS == 0 and has_short_steps(target)
+    if not moving or (steps := choices.value("unrolled_steps", _SHORT_STEPS if pays else 1, legal)) == 1:
         return tuple(reduce)
     at = list(reduce).index(moving[-1])
     outer, inner = schedule.split(moving[-1], factor=steps)
@@ -78,7 +89,7 @@ def _extents(schedule: Schedule, block: str) -> dict[str, int]:
 
 
 def prefetch_weights(
-    schedule: Schedule, block: str, vectors: str, lane: str, reduce: Sequence[str], choices: Choices
+    schedule: Schedule, block: str, vectors: str, lane: str, reduce: Sequence[str], target: Target, choices: Choices
 ) -> None:
     """Prefetch, in each step of the `reduce` loops, the weight of the same step in the next tile.
 
@@ -88,7 +99,7 @@ def prefetch_weights(
     nest, extents = block_nest(schedule.fn, block), _extents(schedule, block)
     moving = [var for var in reduce if extents[var] > 1]
     streams = [stream for stream in _streams(nest, moving[-1], lane) if _is_large(nest, stream[0])] if moving else []
-    if not streams or not choices.value("prefetch", True, (False, True)):
+    if not streams or not choices.value("prefetch", not has_short_steps(target), (False, True)):
         return
     steps = extents[vectors] * prod(extents[var] for var in moving)
     for name, stride in streams:

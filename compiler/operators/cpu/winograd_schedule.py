@@ -18,7 +18,13 @@ from vdla.compiler.operators.cpu.block_nest import (
     producers,
 )
 from vdla.compiler.operators.cpu.choices import INNER, OUTER, Choices, thread_plan
-from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile, candidates, legal_tiles
+from vdla.compiler.operators.cpu.register_tile import (
+    RegisterTile,
+    best_register_tile,
+    candidates,
+    legal_tiles,
+    ordered_loops,
+)
 from vdla.compiler.operators.cpu.tile_sums import prefetch_weights, unroll_steps
 from vdla.compiler.operators.winograd import WINDOW
 from vdla.compiler.schedule import Schedule
@@ -52,7 +58,7 @@ def schedule_winograd_conv2d(schedule: Schedule, block: str, target: Target, cho
     band, channels, place = _tile_consumer(schedule, consumer, side - WINDOW + 1, depth, lanes)
     _transform_back(schedule, stages.sums, place, (2, 3))
     _transform_back(schedule, stages.columns, place, (2, 4))
-    product = _schedule_products(schedule, block, band, depth, tile, choices)
+    product = _schedule_products(schedule, block, band, depth, tile, target, choices)
     data = _transform_data(schedule, stages, band, target)
     bands = -(-down // depth) * nest.extents[0]
     loops = (OUTER, INNER) if bands >= _PARALLEL_BANDS else (INNER, OUTER)
@@ -70,7 +76,7 @@ def _transform_back(schedule: Schedule, block: str, place: str, unrolled: tuple[
 
 
 def _schedule_products(
-    schedule: Schedule, block: str, band: str, rows: int, tile: RegisterTile, choices: Choices
+    schedule: Schedule, block: str, band: str, rows: int, tile: RegisterTile, target: Target, choices: Choices
 ) -> str:
     """Sum products of a band of `rows` in register tiles; the loop over positions in a tile."""
     schedule.compute_at(block, band)
@@ -78,12 +84,13 @@ def _schedule_products(
     channels_outer, channels = schedule.split(channels, factor=tile.vectors)
     down_outer, down = schedule.split(down, factor=min(tile.depth, rows))
     across_outer, across = schedule.split(across, factor=tile.rows // tile.depth)
-    steps = unroll_steps(schedule, block, [ci], choices)
-    schedule.reorder(n, i, j, channels_outer, down_outer, across_outer, *steps, down, across, channels, lane)
+    steps = unroll_steps(schedule, block, [ci], target, choices)
+    inner = ordered_loops(target, tile, (down, across), channels)
+    schedule.reorder(n, i, j, channels_outer, down_outer, across_outer, *steps, *inner, lane)
     for loop in (down, across, channels):
         schedule.unroll(loop)
     schedule.vectorize(lane)
-    prefetch_weights(schedule, block, channels, lane, steps, choices)
+    prefetch_weights(schedule, block, channels, lane, steps, target, choices)
     return schedule.fuse(i, j)
 
 

@@ -13,7 +13,14 @@ from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import conv_transpose, depthwise_conv2d, matmul, plan_convolution
 from vdla.compiler.operators.cpu import default_schedule
-from vdla.compiler.operators.cpu.register_tile import RegisterTile, accumulators, best_register_tile, candidates
+from vdla.compiler.operators.cpu.register_tile import (
+    RegisterTile,
+    best_register_tile,
+    candidates,
+    fits_registers,
+    ordered_loops,
+    step_costs,
+)
 from vdla.compiler.target import TARGETS, Target
 from vdla.runtime.native import build
 
@@ -128,9 +135,21 @@ def test_the_batch_may_be_a_symbol(algorithm):
 def test_tiles_fit_the_registers(name):
     target = Target.named(name)
     for extents in ((56, 56, 16), (7, 7, 64), (1, 1, 10), (3, 3, 1), (1, 1024, 64)):
-        tile = best_register_tile(target, extents)
-        assert tile in set(candidates(target, extents))
-        assert tile.rows * tile.vectors <= accumulators(target) < target.vector_registers
+        for is_integer in (False, True):
+            tile = best_register_tile(target, extents, is_integer=is_integer)
+            assert tile in set(candidates(target, extents, is_integer))
+            assert fits_registers(target, tile, step_costs(target, is_integer))
+            assert tile.rows * tile.vectors + min(tile.rows, tile.vectors) < target.vector_registers
+
+
+def test_tiles_of_short_steps_have_few_broadcasts():
+    target = Target.named("x86-64-avx2")
+    assert best_register_tile(target, (14, 14, 32)) == RegisterTile(3, 4)
+    assert best_register_tile(target, (14, 14, 32), is_integer=True) == RegisterTile(5, 2)  # a product is a register
+    assert best_register_tile(target, (1, 1, 10)) == RegisterTile(1, 10)
+    rows = "row", "column"
+    assert ordered_loops(target, RegisterTile(3, 4), rows, "vector") == ("vector", "row", "column")
+    assert ordered_loops(target, RegisterTile(5, 2), rows, "vector") == ("row", "column", "vector")
 
 
 def test_tiles_that_divide_the_image_are_preferred():

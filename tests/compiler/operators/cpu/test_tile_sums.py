@@ -11,20 +11,25 @@ from vdla.compiler.operators import conv2d, pack_conv2d, pack_qconv2d, pack_wino
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import TARGETS
 
-AVX512 = TARGETS["x86-64-avx512"]
+AVX512, AVX2 = TARGETS["x86-64-avx512"], TARGETS["x86-64-avx2"]
 
 
-def prefetched(operator, *arrays):
+def prefetched(operator, *arrays, target=AVX512):
     """The buffers that the kernel of an operator prefetches."""
     fn, _ = function_of(operator, *arrays)
-    lowered = lower(default_schedule(fn, AVX512).fn, AVX512)
+    lowered = lower(default_schedule(fn, target).fn, target)
     return {stmt.buffer for stmt in ir.walk(lowered.body) if isinstance(stmt, ir.Prefetch)}
 
 
-def floats_kernel(channels, outputs):
-    x, weight = np.zeros((1, channels // 16, 7, 7, 16), np.float32), np.zeros((outputs, channels, 1, 1), np.float32)
-    layouts = {"layout": "NCHW16c", "weight_layout": "OIHW16o"}
-    return prefetched(lambda a, w: conv2d(a, w, target=AVX512, **layouts), x, pack_conv2d(weight, AVX512))
+def floats_kernel(channels, outputs, target=AVX512):
+    lanes = target.lanes(4)
+    x, weight = (
+        np.zeros((1, channels // lanes, 7, 7, lanes), np.float32),
+        np.zeros((outputs, channels, 1, 1), "float32"),
+    )
+    layouts = {"layout": f"NCHW{lanes}c", "weight_layout": f"OIHW{lanes}o"}
+    packed = pack_conv2d(weight, target)
+    return prefetched(lambda a, w: conv2d(a, w, target=target, **layouts), x, packed, target=target)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +39,10 @@ def floats_kernel(channels, outputs):
 )
 def test_convolutions_prefetch_many_weights_in_small_tiles(channels, outputs, expected):
     assert floats_kernel(channels, outputs) == expected
+
+
+def test_short_steps_do_not_prefetch():
+    assert floats_kernel(160, 320, AVX2) == set()
 
 
 def test_winograd_convolutions_prefetch():
