@@ -85,15 +85,24 @@ def _pair_dot(builder: Value, sums: Value, weights: Value, inputs: Value) -> Val
     pairs = ir.VectorType(_I16, 2 * LANES)
     operands = [builder.bitcast(value, pairs) for value in (weights, inputs)]
     if _FEATURES.get("avx512bw"):
-        products = _called(builder, "llvm.x86.avx512.pmaddw.d.512", VECTOR, operands)
-    elif _FEATURES.get("avx2"):
-        half = ir.VectorType(I32, LANES // 2)
-        parts = [[_selected(builder, value, range(at, at + LANES)) for value in operands] for at in (0, LANES)]
-        low, high = (_called(builder, "llvm.x86.avx2.pmadd.wd", half, part) for part in parts)
-        products = _selected(builder, low, range(LANES), high)
-    else:
-        products = _plain_pairs(builder, *operands)
-    return builder.add(sums, products)
+        return builder.add(sums, _called(builder, "llvm.x86.avx512.pmaddw.d.512", VECTOR, operands))
+    if _FEATURES.get("avx2"):
+        halves = [_half_dot(builder, sums, operands, first) for first in (0, LANES // 2)]
+        return _selected(builder, halves[0], range(LANES), halves[1])
+    return builder.add(sums, _plain_pairs(builder, *operands))
+
+
+def _half_dot(builder: Value, sums: Value, operands: list[Value], first: int) -> Value:
+    """Eight lanes of the sum, by instructions of AVX2.
+
+    LLVM does not look into the empty assembly; it would add the products of several groups first,
+    for which there are too few registers.
+    """
+    half = ir.VectorType(I32, LANES // 2)
+    parts = [_selected(builder, value, range(2 * first, 2 * first + LANES)) for value in operands]
+    products = _called(builder, "llvm.x86.avx2.pmadd.wd", half, parts)
+    result = builder.add(_selected(builder, sums, range(first, first + LANES // 2)), products)
+    return builder.asm(ir.FunctionType(half, [half]), "", "=x,0", [result], False)
 
 
 def _plain_pairs(builder: Value, weights: Value, inputs: Value) -> Value:

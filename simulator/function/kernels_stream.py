@@ -15,7 +15,7 @@ from vdla.hardware.isa import COL, Buffer, Opcode, Operand, Source, StagedEmit, 
 from vdla.simulator.function import kernels, kernels_tiled
 from vdla.simulator.function.dot_unit import GROUP, VNNI, interleave_block
 from vdla.simulator.function.kernels import ACC, EMIT, EMIT_NONE, OUT, Elements, Sums, vector_of_lanes
-from vdla.simulator.function.lanes import LANES, copy_bytes
+from vdla.simulator.function.lanes import LANES, copy_bytes, widen_bytes
 from vdla.simulator.support.jit import Int, borrowing_entry_point, helper, helper_of, inline_helper
 from vdla.support.arrays import Bytes, Ints
 
@@ -106,6 +106,16 @@ def _group(weights: Bytes, at: Int) -> Int:
     return (np.int32(np.int8(weights[at])) & 0xFFFF) | np.int32(np.int8(weights[at + 1])) << 16
 
 
+@helper
+def _widen(inp: Elements, wide_inp: Wide, first: Int, count: Int) -> None:
+    """Elements as the 16-bit numbers that the dot product multiplies in pairs."""
+    whole = first + count // LANES * LANES
+    for n in range(first, whole, LANES):
+        widen_bytes(wide_inp, inp, n)
+    for n in range(whole, first + count):
+        wide_inp[n] = inp[n]
+
+
 @inline_helper
 def _sum_entries(inp: Elements, offsets: Sums, first: Int, count: Int, lanes: Int) -> None:
     """128 times the sums of entries; constant `lanes` are unrolled."""
@@ -135,8 +145,7 @@ def _load(
         _load_entries(row, entry_bytes, limits, dram, inp8)
         entry_blocks = entry_bytes // limits[_BLOCK_IN]
         if not VNNI:
-            for n in range(first * entry_bytes, (first + count) * entry_bytes):
-                wide_inp[n] = inp[n]
+            _widen(inp, wide_inp, first * entry_bytes, count * entry_bytes)
         elif limits[_BLOCK_IN] == _COMMON_LANES:
             _sum_entries(inp, offsets, first * entry_blocks, count * entry_blocks, _COMMON_LANES)
         else:

@@ -23,6 +23,8 @@ Value = Any  # Numba's and llvmlite's objects, which have no types
 
 I32 = ir.IntType(32)
 VECTOR = ir.VectorType(I32, LANES)
+_WIDE, _NARROW = ir.VectorType(ir.IntType(64), LANES), ir.VectorType(ir.IntType(8), LANES)
+_SMALL = 1 << 29  # products of such sums with factors of 24 bits are exact in float64
 
 
 class _Int32x16(types.Type):
@@ -146,38 +148,84 @@ def requantise16(
 ) -> Value:  # fmt: skip
     """Write the sums, requantised with sixteen packed scales from an index on, as bytes; on any
     processor. They are rounded half to even, as `fixed_point` says.
+
+    Products of at most 53 bits are exact in float64, which takes fewer instructions than int64
+    where a processor does not shift it by lanes.
     """
 
     def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
         sums, scales, index, zero, low, high, out, place = args
         kinds = signature.args
-        wide, narrow = ir.VectorType(ir.IntType(64), LANES), ir.VectorType(ir.IntType(8), LANES)
-
-        def const(value: int) -> Value:
-            return ir.Constant(wide, [value] * LANES)
-
-        def lanes(value: Value) -> Value:
-            return _splat(builder, value, wide)
-
         source = context.make_array(kinds[1])(context, builder, scales)
-        packed = builder.load(
-            builder.bitcast(builder.gep(source.data, [index]), ir.PointerType(wide)), align=8, typ=wide
-        )
-        biased = builder.sext(builder.add(sums, builder.trunc(packed, VECTOR)), wide)
-        value = builder.mul(biased, builder.and_(builder.lshr(packed, const(32)), const(0xFFFFFF)))
-        shift = builder.and_(builder.lshr(packed, const(56)), const(63))
-        odd = builder.and_(builder.ashr(value, shift), const(1))
-        half = builder.add(builder.sub(builder.lshr(builder.shl(const(1), shift), const(1)), const(1)), odd)
-        half = builder.select(builder.icmp_signed("==", shift, const(0)), const(0), half)
-        value = builder.add(builder.ashr(builder.add(value, half), shift), lanes(zero))
-        value = builder.select(builder.icmp_signed("<", value, lanes(low)), lanes(low), value)
-        value = builder.select(builder.icmp_signed(">", value, lanes(high)), lanes(high), value)
+        address = builder.bitcast(builder.gep(source.data, [index]), ir.PointerType(_WIDE))
+        packed = builder.load(address, align=8, typ=_WIDE)
+        biased = builder.add(sums, builder.trunc(packed, VECTOR))
         target = context.make_array(kinds[6])(context, builder, out)
-        pointer = builder.bitcast(builder.gep(target.data, [place]), ir.PointerType(narrow))
-        builder.store(builder.trunc(value, narrow), pointer, align=1)
+        pointer = builder.bitcast(builder.gep(target.data, [place]), ir.PointerType(_NARROW))
+        with builder.if_else(_are_small(builder, biased), likely=True) as (small, large):
+            with small:
+                rounded = _rounded_float64(builder, biased, packed, builder.sub(low, zero), builder.sub(high, zero))
+                result = builder.add(rounded, _splat(builder, builder.trunc(zero, _NARROW.element), _NARROW))
+                builder.store(result, pointer, align=1)
+            with large:
+                builder.store(_requantised_int64(builder, biased, packed, zero, low, high), pointer, align=1)
         return context.get_dummy_value()
 
     return types.void(INT32X16, scales, types.intp, *[types.int64] * 3, out, types.intp), emit
+
+
+def _are_small(builder: Value, values: Value) -> Value:
+    """Whether all lanes are so small that a product with a scale of 24 bits has at most 53."""
+    moved = builder.add(values, ir.Constant(VECTOR, [_SMALL] * LANES))
+    large = builder.icmp_unsigned(">=", moved, ir.Constant(VECTOR, [2 * _SMALL] * LANES))
+    return builder.icmp_unsigned("==", builder.bitcast(large, ir.IntType(LANES)), ir.Constant(ir.IntType(LANES), 0))
+
+
+def _rounded_float64(builder: Value, biased: Value, packed: Value, low: Value, high: Value) -> Value:
+    """The low bytes of the rounded products, within bounds.
+
+    Bits of a scale become those of a float64: 2 ** 52 plus the factor, and a power of two. Adding
+    1.5 * 2 ** 52 rounds to an integer, half to even, which is in the low bits then.
+    """
+    double = ir.VectorType(ir.DoubleType(), LANES)
+
+    def const(value: int) -> Value:
+        return ir.Constant(_WIDE, [value] * LANES)
+
+    def floats(value: float) -> Value:
+        return ir.Constant(double, [value] * LANES)
+
+    factor = builder.or_(builder.and_(builder.lshr(packed, const(32)), const(0xFFFFFF)), const((52 + 1023) << 52))
+    factor = builder.fsub(builder.bitcast(factor, double), floats(2.0**52))
+    exponent = builder.and_(builder.lshr(packed, const(4)), const(63 << 52))
+    power = builder.bitcast(builder.sub(const(1023 << 52), exponent), double)
+    value = builder.fmul(builder.sitofp(biased, double), builder.fmul(factor, power))
+    lowest, highest = (_splat(builder, builder.sitofp(bound, ir.DoubleType()), double) for bound in (low, high))
+    value = builder.select(builder.fcmp_ordered("<", value, lowest), lowest, value)
+    value = builder.select(builder.fcmp_ordered(">", value, highest), highest, value)
+    rounded = builder.fadd(value, floats(1.5 * 2.0**52))
+    return builder.trunc(builder.bitcast(rounded, _WIDE), _NARROW)
+
+
+def _requantised_int64(builder: Value, biased: Value, packed: Value, zero: Value, low: Value, high: Value) -> Value:
+    """The bytes of products of up to 55 bits."""
+
+    def const(value: int) -> Value:
+        return ir.Constant(_WIDE, [value] * LANES)
+
+    def lanes(value: Value) -> Value:
+        return _splat(builder, value, _WIDE)
+
+    factor = builder.and_(builder.lshr(packed, const(32)), const(0xFFFFFF))
+    value = builder.mul(builder.sext(biased, _WIDE), factor)
+    shift = builder.and_(builder.lshr(packed, const(56)), const(63))
+    odd = builder.and_(builder.ashr(value, shift), const(1))
+    half = builder.add(builder.sub(builder.lshr(builder.shl(const(1), shift), const(1)), const(1)), odd)
+    half = builder.select(builder.icmp_signed("==", shift, const(0)), const(0), half)
+    value = builder.add(builder.ashr(builder.add(value, half), shift), lanes(zero))
+    value = builder.select(builder.icmp_signed("<", value, lanes(low)), lanes(low), value)
+    value = builder.select(builder.icmp_signed(">", value, lanes(high)), lanes(high), value)
+    return builder.trunc(value, _NARROW)
 
 
 @operation
@@ -190,6 +238,23 @@ def widen16(typing: Value, array: Value, index: Value) -> Value:
         return builder.sext(elements, VECTOR)
 
     return INT32X16(array, types.intp), emit
+
+
+@operation
+def widen_bytes(typing: Value, target: Value, source: Value, index: Value) -> Value:
+    """Write sixteen elements of an int8 array from an index on to the same places of an int16
+    array.
+    """
+
+    def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
+        arrays = [context.make_array(signature.args[n])(context, builder, args[n]) for n in (0, 1)]
+        into, start = (builder.gep(array.data, [args[2]]) for array in arrays)
+        narrow, wide = (ir.VectorType(ir.IntType(bits), LANES) for bits in (8, 16))
+        elements = builder.load(builder.bitcast(start, ir.PointerType(narrow)), align=1, typ=narrow)
+        builder.store(builder.sext(elements, wide), builder.bitcast(into, ir.PointerType(wide)), align=2)
+        return context.get_dummy_value()
+
+    return types.void(target, source, types.intp), emit
 
 
 @operation
