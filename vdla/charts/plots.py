@@ -97,6 +97,49 @@ def scatter(
     )
 
 
+# --- growth ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """A cost by size; of one `series`, the colour."""
+
+    name: str
+    points: Sequence[Place]
+    series: int = 0
+
+
+def growth(title: str, axes: tuple[str, str], curves: Sequence[Growth]) -> str:
+    """Costs against sizes on logarithmic scales, on which what is linear rises as the dashed line."""
+    sizes, costs = ([point[side] for curve in curves for point in curve.points] for side in (0, 1))
+    right = WIDTH - 24 - CHARACTER * max(len(curve.name) for curve in curves)
+    x = Scale(min(sizes) / 1.2, max(sizes) * 1.2, LEFT, right, log=True)
+    plot = Plot(x, Scale(min(costs) / 2, max(costs) * 2, _BOTTOM, _TOP, log=True))
+    powers = range(math.ceil(math.log10(x.low)), math.floor(math.log10(x.high)) + 1)
+    steepest = min(x.high / x.low, plot.y.high / plot.y.low)
+    linear = [plot.place(x.low, plot.y.low), plot.place(x.low * steepest, plot.y.low * steepest)]
+    parts = [plot.grid(*axes, [10.0**power for power in powers])]
+    parts.append(element("polyline", points=polyline(linear), class_="curve dashed"))
+    heights = _apart([plot.y(curve.points[-1][1]) for curve in curves])
+    for curve, height in zip(curves, heights, strict=True):
+        corners, colour = [plot.place(*point) for point in curve.points], f"series{curve.series}"
+        tip = ", ".join(f"{size:,.10g}: {cost:.4g}" for size, cost in curve.points)
+        points = polyline(corners)
+        parts.append(chart_mark("polyline", curve.name, f"{curve.name} {tip}", points=points, class_=f"curve {colour}"))
+        parts += [element("circle", cx=at, cy=y, r=3, class_=colour) for at, y in corners]
+        parts.append(chart_text(plot.x.end + 8, height + 4, curve.name, colour))
+    return chart_svg(_HEIGHT, parts, title, alone=True)
+
+
+def _apart(heights: Sequence[float]) -> list[float]:
+    """Heights of names, in order moved down, and up from the bottom, until none overlap."""
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    moved = list(accumulate((heights[n] for n in order), lambda last, y: max(y, last + _PITCH)))
+    limits = [_BOTTOM - _PITCH * (len(order) - place) for place in range(1, len(order) + 1)]
+    placed = {n: min(y, limit) for n, y, limit in zip(order, moved, limits, strict=True)}
+    return [placed[n] for n in range(len(heights))]
+
+
 # --- convergence ----------------------------------------------------------------------------------
 
 _PITCH = 15.0  # of the names of curves
@@ -158,10 +201,8 @@ def _curve(plot: Plot, curve: Curve) -> str:
 
 def _ends(plot: Plot, curves: Sequence[Curve]) -> Iterator[str]:
     """The names beside the ends of the curves, moved apart where they would overlap."""
-    ends = sorted((curve for curve in curves if curve.points), key=lambda curve: plot.y(curve.values[-1]))
-    heights = accumulate((plot.y(curve.values[-1]) for curve in ends), lambda last, y: max(y, last + _PITCH))
+    ends = [curve for curve in curves if curve.points]
     begin, end = plot.x.end + 8, plot.x.end + 8 + _SAMPLE
-    for place, (curve, height) in enumerate(zip(ends, heights, strict=True), 1):
-        y = min(height, _BOTTOM - _PITCH * (len(ends) - place))
+    for curve, y in zip(ends, _apart([plot.y(curve.values[-1]) for curve in ends]), strict=True):
         yield chart_line(begin, y, end, y, curve.line_class)
         yield chart_text(end + 6, y + 4, curve.label, f"series{curve.series}")

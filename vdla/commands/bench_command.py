@@ -114,8 +114,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--json": "write JSON to FILE, or to standard output in place of tables",
             "--seed SEED = 0": "seed of all random data (default 0)",
             "--preset NAME": "the machine (area; layers, default pynq_z1)",
-            "--picture FILE": "draw the result as SVG (tune)",
-            "--long": "the long form (area, board, equality, evaluate, fuzz, generate, gpu, rtl_mutants)",
+            "--picture FILE": "draw the result as SVG (scaling, tune)",
+            "--long": "the long form (area, board, equality, evaluate, fuzz, generate, gpu, rtl_mutants, scaling)",
         },
     )
 

@@ -146,6 +146,7 @@ class _Choosing:
         self.nodes = {node.outputs[0]: node for node in self.graph.nodes}
         self.times = {name: AcceleratorTime.of(call, self.config) for name, call in self.candidates.calls.items()}
         self.timed: dict[Operator | WrittenOperator, AcceleratorTime] = {}
+        self.regions: Regions | None = None
         self.on_cpu = {
             n: self.on_gpu.get(n, cpu_seconds(self.graph, self.nodes[n], call.macs, self.cpu))
             for n, call in self.candidates.calls.items()
@@ -173,7 +174,8 @@ class _Choosing:
                 why = f"on the accelerator it must take less time, got {self._cost(group, calls)}"
                 dropped |= dict.fromkeys(group, why)
             calls = {name: call for name, call in calls.items() if name not in dropped}
-        regions = {name: self._cost(group, calls) for group in groups for name in group}
+        costs = [(group, self._cost(group, calls)) for group in groups]
+        regions = {name: cost for group, cost in costs for name in group}
         return Choice(calls, {name: self._decision(name, regions, dropped) for name in self.nodes})
 
     def _time(self, names: Iterable[str]) -> bool:
@@ -206,9 +208,15 @@ class _Choosing:
     def _force(self, name: str) -> str | None:
         return self.forced.get(name) or self.forced.get(self.nodes[name].name)
 
+    def _regions(self, calls: Mapping[str, OperatorCall]) -> Regions:
+        """The regions of these operators, which are the same for all groups."""
+        if self.regions is None or self.regions.calls is not calls:
+            self.regions = Regions(self.graph, self.config, calls)
+        return self.regions
+
     def _groups(self, calls: Mapping[str, OperatorCall]) -> list[set[str]]:
         """The connected nodes of each region."""
-        regions = Regions(self.graph, self.config, calls)
+        regions = self._regions(calls)
         group_of: dict[str, set[str]] = {}
         for name, call in calls.items():
             group = {name}
@@ -238,7 +246,7 @@ class _Choosing:
 
     def _handover(self, group: set[str], calls: Mapping[str, OperatorCall]) -> float:
         """The seconds to pack the inputs of a group and to unpack its results."""
-        regions = Regions(self.graph, self.config, calls)
+        regions = self._regions(calls)
         inputs = {
             (value, layout)
             for name in group

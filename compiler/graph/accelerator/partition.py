@@ -206,10 +206,12 @@ class Regions:
 
     def read_by_host(self, value: str) -> bool:
         """Whether a value is an output of the graph or read by an operator on unpacked tensors."""
-        packed = self.calls.keys() | self.packed_tables.keys()
-        readers = [node for node in self.graph.consumers.get(value, ()) if node.outputs[0] not in packed]
+        readers = [node for node in self.graph.consumers.get(value, ()) if not self._reads_packed(node)]
         views = [self.views.of_node(node, value) for node in readers]
         return value in self.graph.outputs or any(view is None or self.read_by_host(view) for view in views)
+
+    def _reads_packed(self, node: Node) -> bool:
+        return node.outputs[0] in self.calls or node.outputs[0] in self.packed_tables
 
     # --- the new graph
 

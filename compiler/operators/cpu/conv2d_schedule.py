@@ -18,6 +18,7 @@ from vdla.compiler.operators.roles import DATA, GROUP, RESCALED, RESULT
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import Target
 
+_PLAIN_LOOPS = 4  # of a result in NCHW
 _TRANSPOSED_COLUMNS = 4  # results transposed by few shuffles from as many vectors
 _TRANSPOSED_CHOICES = (2, 4, 8)
 _TRANSPOSED_BYTES = 64  # transposed at once from lanes of channels into rows
@@ -34,9 +35,10 @@ def schedule_conv2d(schedule: Schedule, block: str, target: Target, choices: Cho
     blocks, rows, columns, lanes = sums.extents[1:5]
     group, is_quantised = int(annotations.get(GROUP, 0)), DATA in annotations
     extents = rows, columns, -(-group // lanes) if group else blocks
-    best = best_register_tile(target, extents, is_integer=is_quantised)
-    tile = choices.tile(best, legal_tiles(target, extents), extents)
     consumer = consumer_of(schedule, block, (5,) if is_quantised else (4, 5))
+    is_plain = len(schedule.loops(consumer)) == _PLAIN_LOOPS
+    best = best_register_tile(target, extents, lambda t: not is_plain or _transposes(target, t, columns), is_quantised)
+    tile = choices.tile(best, legal_tiles(target, extents), extents)
     place = _tile_consumer(schedule, consumer, tile, lanes, group, choices)
     schedule.compute_at(block, place)
     vectors, lane, steps = order_sums(schedule, block, place, tile, target, choices)
@@ -83,6 +85,16 @@ def _tile_consumer(
     if plan.is_parallel:  # padding of a block looks like an access to the next group
         attempt(schedule, lambda: schedule.parallel(threads))
     return tiles[2] if fused < len(tiles) else tile_loop
+
+
+def _transposes(target: Target, tile: RegisterTile, columns: int) -> bool:
+    """Whether few shuffles transpose the sums of a tile into rows.
+
+    LLVM keeps sums that are read as one vector of another length than a power of two as scalars,
+    except on x86.
+    """
+    in_row = tile.rows // tile.depth
+    return target.architecture == "x86_64" or in_row % min(columns, _TRANSPOSED_COLUMNS) == 0
 
 
 def _transpose_channels(schedule: Schedule, channel: str, row: str, column: str, columns: int) -> None:

@@ -44,7 +44,8 @@ def schedule_matmul(schedule: Schedule, block: str, target: Target, choices: Cho
     pays = panel is not None and rows >= _REUSES * best.rows and columns > best.vectors * lanes
     is_packed = choices.value("packed_panels", pays, (pays,) if panel is None else (False, True))
     consumer = consumer_of(schedule, block, (2 + len(batch),))
-    place, panels = _tile_consumer(schedule, consumer, tile, lanes, len(batch))
+    apart = prod(batch) > 1 and columns % (tile.vectors * lanes) > 0
+    place, panels, outermost = _tile_consumer(schedule, consumer, tile, lanes, len(batch), apart)
     schedule.compute_at(block, place)
     _schedule_sums(schedule, block, place, lanes, tile, target, choices)
     if panel is not None and is_packed:
@@ -52,7 +53,7 @@ def schedule_matmul(schedule: Schedule, block: str, target: Target, choices: Cho
     across = -(-columns // (tile.vectors * lanes)) * prod(batch)
     loops = (OUTER, INNER) if across >= _PARALLEL_PANELS else (INNER, OUTER)
     plan = thread_plan(choices, *loops, pays=rows * columns * depth >= PARALLEL_ITERATIONS)
-    plan.run(schedule, panels if plan.loops == OUTER else place)
+    plan.run(schedule, outermost if plan.loops == OUTER else place)
 
 
 def _tile(target: Target, nest: BlockNest, extents: tuple[int, int, int], lanes: int) -> RegisterTile:
@@ -72,8 +73,14 @@ def _has_packed_columns(nest: BlockNest) -> bool:
     return None in nest.read_strides(nest.leaf.loops[-2].var)
 
 
-def _tile_consumer(schedule: Schedule, consumer: str, tile: RegisterTile, lanes: int, batch: int) -> tuple[str, str]:
-    """Tile the consumer; the loops that contain a tile and a panel."""
+def _tile_consumer(
+    schedule: Schedule, consumer: str, tile: RegisterTile, lanes: int, batch: int, apart: bool
+) -> tuple[str, str, str]:
+    """Tile the consumer; the loops that contain a tile and a panel, and the outermost one.
+
+    The last is over all panels, or over matrices if these are `apart`: the condition of a panel
+    that is not full, in a loop over all, could not be moved out of the tile.
+    """
     loops = schedule.loops(consumer)
     outer, row, column = loops[:batch], loops[batch], loops[batch + 1]
     row_outer, row_inner = schedule.split(row, factor=tile.rows)
@@ -83,8 +90,10 @@ def _tile_consumer(schedule: Schedule, consumer: str, tile: RegisterTile, lanes:
     schedule.unroll(row_inner)
     schedule.unroll(vector)
     schedule.vectorize(lane)
+    if apart:
+        return row_outer, panel, schedule.fuse(*outer) if len(outer) > 1 else outer[0]
     panels = schedule.fuse(*outer, panel) if outer else panel
-    return row_outer, panels
+    return row_outer, panels, panels
 
 
 def _schedule_sums(
