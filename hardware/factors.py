@@ -40,6 +40,10 @@ def residual_factors(a_scale: Scale, b_scale: Scale, y_scale: Scale) -> tuple[tu
     return factors, over(larger, y_scale, max(factors))
 
 
+UNIT_SLOPE = 128
+"""The integer that stands for a slope of 1 where each channel has a slope of its own."""
+
+
 def slope_factors(slope: float, x_scale: Scale, y_scale: Scale) -> tuple[tuple[int, int], np.float32]:
     """The integer factors of positive and of negative numbers, and the float32 of the result.
 

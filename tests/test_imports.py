@@ -77,7 +77,8 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics"
     ),
     "compiler.operators.definitions": (
-        "support compiler.ir compiler.te compiler.extensions compiler.codegen.vdla.intrinsics compiler.operators"
+        "support hardware compiler.ir compiler.te compiler.extensions compiler.codegen.vdla.intrinsics "
+        "compiler.operators"
     ),
     "compiler.layer_programs": (
         "support hardware.isa hardware hardware.program compiler.ir compiler.te compiler.tensorize "

@@ -49,6 +49,7 @@ NETWORKS: Mapping[str, Callable[..., ModelProto]] = {
     "int4": GALLERY["four_bit_perceptron"].build,
     "lut": _SWISHES,
     "max_pool": GALLERY["sound"].build,
+    "prelu": GALLERY["faces"].build,
     "rms_norm": GALLERY["tokens"].build,
     "sad": GALLERY["codebook"].build,
     "softmax": GALLERY["tokens"].build,

@@ -22,6 +22,7 @@ from vdla.compiler.graph import Node
 from vdla.compiler.operators.definitions.row_norm import normal_numbers, of_sign
 from vdla.compiler.operators.definitions.row_softmax import row_shares
 from vdla.compiler.operators.definitions.sliding import SlidingWindow, sliding
+from vdla.hardware.factors import UNIT_SLOPE
 from vdla.hardware.numerics import pack_scale, scales_from_floats, unpack_scale
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -219,6 +220,17 @@ def qleaky_relu(operands: IntegerNode) -> te.Tensor:
     return operands.results(sums, len(x.shape) - 1)
 
 
+def qprelu(operands: IntegerNode) -> te.Tensor:
+    """vdla.QPRelu."""
+    x, slope = operands.centred(0, "x_zero_point"), operands.tensors[1]
+
+    def element(*i: te.Value) -> te.Value:
+        below = te.minimum(x[i], 0) * te.cast("int32", _broadcast(slope, x.shape, i))
+        return te.maximum(x[i], 0) * UNIT_SLOPE + below
+
+    return operands.results(te.compute(x.shape, element, "sums"), len(x.shape) - 1)
+
+
 # --- pools ----------------------------------------------------------------------------------------
 
 
@@ -296,6 +308,7 @@ OPERATORS: Mapping[str, Callable[[IntegerNode], te.Tensor]] = {
     "vdla.QMatMul": qmatmul,
     "vdla.QMaxPool": qmax_pool,
     "vdla.QMul": qmul,
+    "vdla.QPRelu": qprelu,
     "vdla.QRescale": qrescale,
     "vdla.QRowNorm": qrow_norm,
     "vdla.QRowSoftmax": qrow_softmax,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vdla.hardware.factors import UNIT_SLOPE
 from vdla.hardware.fixed_point import EXTRA_BITS, scale_fixed_point
 from vdla.hardware.numerics import wrap32
 from vdla.runtime.numpy_operators.function import Array, Attributes, Function
@@ -90,6 +91,12 @@ def leaky_relu_sums(
     """The larger of x times the one and x times the other integer factor."""
     data = centred(x, x_zero_point)
     return np.maximum(factors[0] * data, factors[1] * data)
+
+
+def prelu_sums(x: Int8, slope: npt.NDArray[np.int16], *, x_zero_point: int) -> Int64:
+    """x times 128, or below zero times its slope, of which 1 is 128; slopes broadcast to x."""
+    data = centred(x, x_zero_point)
+    return np.asarray(np.maximum(data, 0) * UNIT_SLOPE + np.minimum(data, 0) * slope, np.int64)
 
 
 def qtable(x: Int8, *, table: Int8) -> Int8:
@@ -189,6 +196,7 @@ _ELEMENTWISE: Mapping[str, Callable[..., Int8]] = {
     "vdla.QMul": requantised(mul_sums),
     "vdla.QRescale": requantised(rescale_sums),
     "vdla.QLeakyRelu": requantised(leaky_relu_sums),
+    "vdla.QPRelu": requantised(prelu_sums),
     "vdla.QTable": qtable,
 }
 INTEGER: Mapping[str, Function] = {

@@ -54,6 +54,15 @@ def test_leaky_relu(slope: float, expected: list[int]) -> None:
     assert evaluate(model, {}).by_float == ({"q"} if slope > 1 else frozenset())
 
 
+@pytest.mark.parametrize(("slopes", "expected"), [([0.25, -0.5, 2.0], [-2, 3, -12]), ([0, 1, 300], [0, -6, -128])])
+def test_slopes_of_channels(slopes: list[float], expected: list[int]) -> None:
+    """-6 times each slope at equal scales; slopes from 256 are computed in float32."""
+    operators, inputs = [node("PRelu", "x s")], {"x": tensor([[-6, -6, -6]], 0.5)}
+    model = qdq_operator(operators, inputs, (scalar(0.5), ONE[1]), {"s": np.array(slopes, np.float32)})
+    assert result_of(model) == [expected]
+    assert evaluate(model, {}).by_float == ({"q"} if max(slopes) >= 256 else frozenset())
+
+
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_mean_over_spatial_dimensions(keepdims: int) -> None:
     """The sum 10 over 4."""

@@ -130,6 +130,38 @@ def codebook(batch: int | str = 1, seed: int = 0, rows: int = 128, width: int = 
     return net.model({nearest: (batch, rows)}, "int64")
 
 
+def faces(batch: int | str = 1, seed: int = 0, image: int = 28, width: int = 64, features: int = 128) -> ModelProto:
+    """Convolutions with PReLU, whose slopes are those of channels, around a residual block, as
+    networks that compare faces have them (Chen et al., 2018), and the features of a face.
+    """
+    net = NetworkBuilder("faces", seed)
+    x = net.input("image", (batch, 3, image, image))
+    x = _sloped_convolution(net, x, (width, 3, 3), "stem")
+    inner = _sloped_convolution(net, x, (2 * width, width, 1), "expansion")
+    inner = _sloped_convolution(net, inner, (2 * width, 1, 3), "depthwise", group=2 * width)
+    x = net.node("Add", [x, _convolution(net, inner, (width, 2 * width, 1), "projection")], "sum")
+    x = _sloped_convolution(net, x, (features, width, 1), "head")
+    x = net.node("Flatten", [net.node("GlobalAveragePool", [x], "mean")], "flat", axis=1)
+    weight = net.constant("embedding.weight", net.normal((features, features), features**-0.5))
+    x = net.node("Gemm", [x, weight], "embedding", transB=1)
+    return net.model({x: (batch, features)})
+
+
+def _sloped_convolution(net: NetworkBuilder, x: str, shape: tuple[int, int, int], name: str, group: int = 1) -> str:
+    x = _convolution(net, x, shape, name, group)
+    slopes = net.constant(f"{name}.slopes", net.uniform(0, 0.5, (shape[0], 1, 1)))
+    return net.node("PRelu", [x, slopes], f"{name}.active")
+
+
+def _convolution(net: NetworkBuilder, x: str, shape: tuple[int, int, int], name: str, group: int = 1) -> str:
+    """A convolution of [outputs, inputs of a group, kernel]."""
+    outputs, inputs, kernel = shape
+    weight = net.normal((outputs, inputs, kernel, kernel), (2 / (inputs * kernel**2)) ** 0.5)
+    bias = net.constant(f"{name}.bias", net.normal((outputs,), 0.1))
+    options = {"kernel_shape": [kernel] * 2, "pads": [kernel // 2] * 4, "group": group}
+    return net.node("Conv", [x, net.constant(f"{name}.weight", weight), bias], name, **options)
+
+
 def _powers_of_two(net: NetworkBuilder, scores: str) -> str:
     """2 ** (score - most) of each row of scores in sixteenths, with lines between whole powers, as
     Stevens et al. (2021) have softmax in fixed point; 127/128 for 1.

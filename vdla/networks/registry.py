@@ -22,6 +22,7 @@ from vdla.networks.digits import digits, some_digits
 from vdla.networks.gallery import (
     blocks_of_fifteen,
     codebook,
+    faces,
     four_bits,
     perceptron,
     signs,
@@ -208,6 +209,7 @@ _GALLERY = (
     Network("swishes", "hard-swish, 16x16", swishes),
     Network("tokens", "attention, RMSNorm, argmax", tokens),
     Network("codebook", "the nearest of 512 codes", codebook),
+    Network("faces", "PReLU of channels, 28x28", faces),
 )
 GALLERY: Mapping[str, Network] = {network.name: network for network in _GALLERY}
 """Networks with the operators that the gallery's instructions are for, most of them small."""

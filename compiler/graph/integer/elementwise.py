@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from vdla.compiler.graph.graph import Node
-from vdla.compiler.graph.integer.affine import activation, decline, multipliers
+from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
+from vdla.compiler.graph.integer.affine import activation, decline, multipliers, parameters
 from vdla.compiler.graph.integer.products import fuse_biased
 from vdla.compiler.graph.integer.result import QuantisedResult, sole
-from vdla.compiler.graph.rewriting import Replacement
-from vdla.hardware.factors import residual_factors, slope_factors
+from vdla.compiler.graph.rewriting import Replacement, fresh_name
+from vdla.hardware.factors import UNIT_SLOPE, over, residual_factors, slope_factors
 
 
 def fuse_add(result: QuantisedResult, node: Node) -> Replacement:
@@ -73,3 +73,62 @@ def fuse_leaky_relu(result: QuantisedResult, node: Node) -> Replacement:
         **multipliers(factor),
     }
     return result.becomes("vdla.QLeakyRelu", (x.name,), attributes, (node,))
+
+
+def fuse_prelu(result: QuantisedResult, node: Node) -> Replacement:
+    """vdla.QPRelu: the slope of each channel in parts of 128, int8 if all fit, else int16.
+
+    The slopes have the shape [C, 1, ...] and broadcast to the activation.
+    """
+    graph = result.graph
+    sole(graph, node)
+    x, slope = activation(graph, node.inputs[0]), _slopes(graph, node)
+    parts = np.rint(slope.astype(np.float64) * UNIT_SLOPE)
+    if not np.abs(parts).max(initial=0) < _MOST_PARTS:
+        decline(f"have slopes within {_MOST_PARTS // UNIT_SLOPE}, got {np.abs(slope).max():g}")
+    fits = parts.min(initial=0) >= -128 and parts.max(initial=0) <= 127
+    name, values = fresh_name(graph, f"{result.name}_slope"), parts.astype(np.int8 if fits else np.int16)
+    attributes = {"x_zero_point": x.zero_point, **multipliers(over(x.scale, result.scale, UNIT_SLOPE))}
+    made = Replacement((), {name: values}, {name: TensorType(values.dtype.name, values.shape)})
+    return result.becomes("vdla.QPRelu", (x.name, name), attributes, (node,), made)
+
+
+_MOST_PARTS = 1 << 15
+
+
+def _slopes(graph: Graph, node: Node) -> Array:
+    """The slopes of the channels, [C, 1, ...]; one slope for all is that of each channel."""
+    source = graph.producers.get(node.inputs[1])
+    slope = graph.constant(node.inputs[1])
+    if slope is None and source is not None and source.op == "DequantizeLinear":
+        slope = _dequantised(graph, source)
+    shape = graph.tensor(node.inputs[0]).shape
+    if slope is None or slope.dtype != np.float32 or not np.isfinite(slope).all():
+        decline(f"have constant slopes, got {node.inputs[1]}")
+    if shape is None or len(shape) < 2:
+        decline(f"have a batch and channels, got {shape}")
+    full = slope.reshape((1,) * (len(shape) - slope.ndim) + slope.shape)
+    axes = [axis for axis, extent in enumerate(full.shape) if extent > 1]
+    if len(axes) > 1:
+        decline(f"have slopes along one dimension, got {list(slope.shape)}")
+    axis = axes[0] if axes else 1
+    count = shape[axis]
+    if not isinstance(count, int):
+        decline("have a known number of channels")
+    return np.broadcast_to(slope.reshape(-1), (count,)).reshape(count, *(1,) * (len(shape) - axis - 1))
+
+
+def _dequantised(graph: Graph, node: Node) -> Array | None:
+    """The constant that a DequantizeLinear of one scale, or of scales of a dimension, computes."""
+    values, given = graph.constant(node.inputs[0]), parameters(graph, node)
+    if values is None or given is None:
+        return None
+    sides = [1] * values.ndim
+    if not given.per_tensor:
+        sides[given.axis] = -1
+    scale, zero_point = (
+        (given.scale.reshape(sides), given.zero_point.reshape(sides))
+        if values.ndim
+        else (given.scale[0], given.zero_point[0])
+    )
+    return np.asarray((values.astype(np.int64) - zero_point).astype(np.float32) * scale, np.float32)

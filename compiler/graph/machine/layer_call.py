@@ -32,8 +32,9 @@ from vdla.compiler.operators.definitions import Definition, DefinitionError
 from vdla.compiler.operators.vdla import WrittenOperator
 from vdla.compiler.operators.vdla.roles import OUTPUT
 from vdla.compiler.te import Stage
+from vdla.hardware.factors import UNIT_SLOPE
 from vdla.hardware.isa import COL, Emit, with_fields
-from vdla.hardware.numerics import pack_scale, scales_from_floats, wrap32
+from vdla.hardware.numerics import pack_scale, round_half_even, scales_from_floats, wrap32
 from vdla.hardware.program import Program, ProgramTensor
 
 LayerLayout = PackedLayout | GatheredLayout | BitsLayout
@@ -161,7 +162,7 @@ def _values_of(at: MachineNode, name: str) -> Array:
 
 def layer_of(at: MachineNode, weight_dtype: str = "") -> NodeLayer:
     """The layer of a node: a convolution, a product of rows with constant weights, a product of an
-    image and a factor for each channel, maxima of windows, or numbers of rows.
+    image and a factor for each channel, maxima of windows, slopes below zero, or numbers of rows.
 
     Weights have the type `weight_dtype`, by default that of the machine.
 
@@ -185,6 +186,10 @@ def layer_of(at: MachineNode, weight_dtype: str = "") -> NodeLayer:
         return _row_function(at)
     if at.node.op == "vdla.QTable":
         return _look_up(at)
+    if at.node.op == "vdla.QPRelu":
+        return _prelu(at, weight_dtype)
+    if at.node.op == "vdla.QLeakyRelu":
+        return _leaky_relu(at, weight_dtype)
     rule = "be a convolution, a product with constant weights or by channel, a maximum, a row's number, or a table"
     decline(f"{rule}, got {at.node.op.removeprefix('vdla.')}")
 
@@ -251,6 +256,54 @@ def _look_up(at: MachineNode) -> NodeLayer:
     made = definitions.look_up(shape=shape, dtype=at.config.inp_dtype)
     made = replace(made, inputs=(*made.inputs, te.placeholder((count,), "int64", "scale")))
     arrays = {"table": at.node.attributes["table"], "scale": _lanes(at, np.zeros(count, np.int64))}
+    return _layer(at, channels, made, {"data": name}, arrays, prod(shape))
+
+
+def _prelu(at: MachineNode, weight_dtype: str) -> NodeLayer:
+    """Activations that below zero have a slope of their channel."""
+    slope = at.constant(1)
+    return _sloped(at, weight_dtype, slope.ravel(), len(at.shape(at.node.inputs[0])) - slope.ndim, at.multiplier)
+
+
+def _leaky_relu(at: MachineNode, weight_dtype: str) -> NodeLayer:
+    """Activations that below zero have one slope, if parts of 128 give the same results."""
+    steep, flat = at.node.attributes["factors"]
+    slope, multiplier = round(flat * UNIT_SLOPE / steep), float(at.multiplier) * steep / UNIT_SLOPE
+    x = np.arange(-128, 128) - int(at.options["input_zero_point"])
+    wanted = _rounded(at, np.maximum(steep * x, flat * x), float(at.multiplier))
+    if not np.array_equal(_rounded(at, np.maximum(x, 0) * UNIT_SLOPE + np.minimum(x, 0) * slope, multiplier), wanted):
+        decline(f"have a slope with the results of a multiple of 1/{UNIT_SLOPE}, got {flat / steep:.6g}")
+    shape = at.shape(at.node.inputs[0])
+    axis = 1 if at.channels(at.node.inputs[:1]) is Channels.IMAGE else len(shape) - 1
+    if axis >= len(shape):
+        decline(f"have a batch and channels, got {list(shape)}")
+    return _sloped(at, weight_dtype, np.full(shape[axis], slope), axis, multiplier)
+
+
+def _rounded(at: MachineNode, sums: Array, factor: float) -> Array:
+    """The results of sums."""
+    mantissa, shift = scales_from_floats(np.array([factor]))
+    zero, low, high = (int(at.node.attributes[name]) for name in ("y_zero_point", "low", "high"))
+    return np.clip(round_half_even(sums * mantissa.astype(np.int64), shift.astype(np.int64)) + zero, low, high)
+
+
+def _sloped(at: MachineNode, weight_dtype: str, slope: Array, axis: int, multiplier: Array | float) -> NodeLayer:
+    """Activations with slopes along a dimension, in parts of 128."""
+    name, (low, high) = at.node.inputs[0], limits(weight_dtype)
+    if slope.min() < low or slope.max() > high:
+        decline(f"have slopes of {low} to {high} parts of {UNIT_SLOPE}, got {slope.min()} to {slope.max()}")
+    shape = at.shape(name)
+    channels = at.channels([name]) if len(shape) == 2 else Channels.IMAGE if axis == 1 else Channels.ROWS
+    if axis != (1 if channels is Channels.IMAGE else len(shape) - 1):
+        decline(f"have slopes along the channels of an image or of rows, got dimension {axis} of {len(shape)}")
+    rows, size = (shape[0], shape[2:]) if channels is Channels.IMAGE else (prod(shape[:-1]), ())
+    zero = int(at.options["input_zero_point"])
+    types: dict[str, Any] = {"raw": False, "dtype": at.config.inp_dtype}
+    made = definitions.prelu(batch=rows, channels=len(slope), size=size, zero_point=zero, **types)
+    arrays = {
+        "slope": slope.astype(at.config.inp_dtype),
+        "scale": _lanes(at, np.zeros(len(slope), np.int64), multiplier),
+    }
     return _layer(at, channels, made, {"data": name}, arrays, prod(shape))
 
 
@@ -340,8 +393,10 @@ def _weighted(at: MachineNode, channels: Channels, made: Definition, weight: Arr
     return _layer(at, channels, made, {"data": at.node.inputs[0]}, arrays, macs)
 
 
-def _lanes(at: MachineNode, bias: Array) -> Array:
-    factors = np.broadcast_to(np.asarray(at.multiplier, np.float64), bias.shape)
+def _lanes(at: MachineNode, bias: Array, multiplier: Array | float | None = None) -> Array:
+    """Lanes of scales, with the multiplier of the node if no other is given."""
+    given = at.multiplier if multiplier is None else multiplier
+    factors = np.broadcast_to(np.asarray(given, np.float64), bias.shape)
     return np.asarray(pack_scale(wrap32(bias), *scales_from_floats(factors)).view(np.int64))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 
 from vdla.compiler import operators, te
-from vdla.compiler.graph.integer.elementwise import fuse_add, fuse_mul, fuse_sub
+from vdla.compiler.graph.integer.elementwise import fuse_add, fuse_mul, fuse_prelu, fuse_sub
 from vdla.compiler.graph.operators.record import IntegerPattern, OperatorRecord, Trait, records
 from vdla.compiler.graph.rules.rule import Expression, FusionClass, NodeCall, in_float32
 from vdla.compiler.ir import is_float, is_integer
@@ -153,6 +153,7 @@ BROADCAST = (
         name="PRelu",
         fusion=FusionClass.INJECTIVE,
         expression=_binary(operators.prelu),
-        traits=Trait.ELEMENTWISE | Trait.FUNCTION | Trait.KEEPS_MAGNITUDE | Trait.HOMOGENEOUS,
+        traits=Trait.ELEMENTWISE | Trait.FUNCTION | Trait.KEEPS_MAGNITUDE | Trait.HOMOGENEOUS | Trait.SLOPED,
+        integer=fuse_prelu,
     ),
 )

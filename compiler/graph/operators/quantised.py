@@ -129,6 +129,7 @@ QUANTISED = (
         template=elementwise(templates.leaky_relu),
         **_OF_INT8,
     ),
+    OperatorRecord(name="vdla.QPRelu", expression=rules.qprelu, attributes=_OF_ONE, **_OF_INT8),
     OperatorRecord(name="vdla.QMul", expression=rules.qmul, attributes=_OF_TWO, template=mul, **_OF_INT8),
     OperatorRecord(
         name="vdla.QRescale",

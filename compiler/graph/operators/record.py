@@ -47,6 +47,8 @@ class Trait(Flag):
     POOL = auto()
     COMBINING = auto()
     """Runs on integers only where an operand is quantised anyway."""
+    SLOPED = auto()
+    """A function of each element of the first input, with constants of its channel."""
     CONVOLUTION = auto()
     TRANSPOSED_CONVOLUTION = auto()
     MATRIX_PRODUCT = auto()

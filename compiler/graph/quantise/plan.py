@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The plan of quantisation: operators that run on integers, and values to quantise.
 
-Products always run on integers; sums, pools, concatenations and rotary embeddings do where an
-operand is quantised anyway, means over all of space where a product reads them, and attention where
-it has its scores as a result (`scores.py`). Movements keep the parameters of their operand.
-Functions of one value become tables if their neighbours are quantised; the result of one is
-quantised if an operator that is no such function reads it on the way to a product. Everything else
-stays float.
+Products always run on integers; sums, pools, slopes of channels, concatenations and rotary
+embeddings do where an operand is quantised anyway, means over all of space where a product reads
+them, and attention where it has its scores as a result (`scores.py`). Movements keep the parameters
+of their operand. Functions of one value become tables if their neighbours are quantised; the result
+of one is quantised if an operator that is no such function reads it on the way to a product.
+Everything else stays float.
 """
 
 from __future__ import annotations
@@ -174,6 +174,8 @@ class _Planner:
             return QuantisedLayer(node, node.inputs[:1], self._end(node.outputs[0]))
         if node.op == _ROTATION and node.inputs[0] in self.values:
             return QuantisedLayer(node, node.inputs[:1], self._end(node.outputs[0]))
+        if has_trait(node.op, Trait.SLOPED) and node.inputs[0] in self.values and self._has_slopes(node):
+            return QuantisedLayer(node, node.inputs[:1], self._end(node.outputs[0]))
         if scores_of(node):
             return QuantisedLayer(node, node.inputs[:3], node.outputs[0])
         quantised = any(name in self.values for name in node.inputs)
@@ -184,6 +186,11 @@ class _Planner:
         if has_trait(node.op, Trait.BOUND) and node.inputs[0] in self.values:
             return QuantisedLayer(node, node.inputs[:1], self._end(node.outputs[0]))
         return None
+
+    def _has_slopes(self, node: Node) -> bool:
+        """Whether there are constants of channels; one number makes it a function of one value."""
+        slope = self.graph.constant(node.inputs[1])
+        return slope is not None and slope.size > 1
 
     # --- products
 

@@ -15,6 +15,7 @@ from vdla.compiler.ir import limits
 from vdla.compiler.operators.pool import reduce_windows
 from vdla.compiler.operators.quantisation import activation_shift, requantise, scale_fixed_point
 from vdla.compiler.operators.windows import windows_of
+from vdla.hardware.factors import UNIT_SLOPE
 from vdla.hardware.fixed_point import EXTRA_BITS
 from vdla.hardware.numerics import scales_from_floats
 from vdla.support.window import Window
@@ -105,6 +106,20 @@ def qleaky_relu(call: NodeCall) -> te.Tensor:
         return rescale(te.maximum(x * factors[0], x * factors[1]), 0)
 
     return operators.elementwise(call.tensor(0), value, call.name())
+
+
+def qprelu(call: NodeCall) -> te.Tensor:
+    """The rule of vdla.QPRelu."""
+    tensors = call.tensor(0), call.tensor(1)
+    zero, known = zero_point(call, "x_zero_point", tensors[0].dtype), call.constant(1, "slope")
+    steepest = UNIT_SLOPE if known is None else max(UNIT_SLOPE, int(np.abs(known.astype(np.int64)).max(initial=0)))
+    rescale = rescaled_sums(call, steepest * far(call.attribute("x_zero_point")))
+
+    def value(v: te.Value, slope: te.Value) -> te.Value:
+        x = te.cast("int32", v) - zero
+        return rescale(te.maximum(x, 0) * UNIT_SLOPE + te.minimum(x, 0) * te.cast("int32", slope), 0)
+
+    return operators.combine_elements("vdla.QPRelu", value, tensors, call.name())
 
 
 def qtable(call: NodeCall) -> te.Tensor:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from vdla.compiler import te
 from vdla.compiler.operators.definitions.definition import DefinitionError, Sums, definition, require_extents
 from vdla.compiler.operators.definitions.sliding import place_names
+from vdla.hardware.factors import UNIT_SLOPE
 from vdla.support.integers import is_int
 
 Element = Callable[[tuple[te.Value, ...]], te.Value]
@@ -127,11 +128,30 @@ def leaky_relu(
     return data, te.compute(data[0].shape, body, "sums")
 
 
+@definition
+def prelu(
+    *, batch: int, channels: int, size: Sequence[int], zero_point: int = 0, raw: bool = True, dtype: str = "int8"
+) -> Sums:
+    """128 * data, or slope * data below zero, for data without its zero point.
+
+    There is a slope for each channel, of the type of activations; 128 stands for a slope of 1. Rows
+    of channels have an empty size.
+    """
+    (data,), names = _activations("prelu", ["data"], batch, channels, size, dtype, rows=True)
+    slope, element = te.placeholder((channels,), dtype, "slope"), _centred(data, zero_point)
+
+    def sloped(*i: te.Value) -> te.Value:
+        value = element(i)
+        return te.maximum(value, 0) * UNIT_SLOPE + te.minimum(value, 0) * te.cast("int32", slope[i[1]])
+
+    return (data, slope), te.compute(data.shape, te.with_axes(names, sloped), "sums")
+
+
 def _activations(
-    where: str, names: Sequence[str], batch: int, channels: int, size: Sequence[int], dtype: str
+    where: str, names: Sequence[str], batch: int, channels: int, size: Sequence[int], dtype: str, *, rows: bool = False
 ) -> tuple[list[te.Tensor], list[str]]:
-    """Inputs of one shape, and the names of its axes."""
-    places = place_names(where, size)
+    """Inputs of one shape, and the names of its axes; `rows` of channels may have no size."""
+    places = place_names(where, size) if size or not rows else ()
     require_extents(where, **dict(zip(places, size, strict=True)))
     return [te.placeholder((batch, channels, *size), dtype, name) for name in names], ["n", "c", *places]
 

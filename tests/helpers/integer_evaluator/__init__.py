@@ -19,6 +19,8 @@ in float32 (sx, sw, sy), zero points (zx, zw, zy) and every float32 operation ro
 - Mul: (a - za) * (b - zb), s = (sa * sb) / sy. Sub: Add with a negative Ib.
 - LeakyRelu of slope p / q, a fraction as in Add: the larger of q * (x - zx) and p * (x - zx),
   s = sx / (sy * q).
+- PRelu: 128 * (x - zx), below zero round(128 * slope) * (x - zx), s = sx / (sy * 128); slopes are
+  constants along one dimension, below 256.
 - A requantisation: x - zx, s = sx / sy.
 - Relu and Clip before the QuantizeLinear limit the result to their quantised bounds.
 - MaxPool, Concat and copies such as Reshape before the QuantizeLinear come after it.

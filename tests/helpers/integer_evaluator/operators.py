@@ -191,6 +191,20 @@ def _leaky_relu(node: onnx.NodeProto, operands: Sequence[Operand], sy: Array) ->
     return Sums(total, float32(x.scale.reshape(()) / float32(sy * float32(nearest.denominator))))
 
 
+@rule("PRelu")
+def _prelu(node: onnx.NodeProto, operands: Sequence[Operand], sy: Array) -> Sums | None:
+    x, given = operands
+    slope = given.real if isinstance(given, Quantised) else given
+    if not _is_per_tensor(x) or not isinstance(slope, np.ndarray) or sum(n > 1 for n in slope.shape) > 1:
+        return None
+    assert isinstance(x, Quantised)
+    parts = np.rint(slope.astype(np.float64) * 128).astype(np.int64)
+    if x.values.ndim < 2 or np.abs(parts).max() >= 2**15:
+        return None
+    total = np.where(x.centred > 0, x.centred * 128, x.centred * parts)
+    return Sums(total, float32(x.scale.reshape(()) / float32(sy * float32(128))))
+
+
 @rule("AveragePool")
 def _average_pool(node: onnx.NodeProto, operands: Sequence[Operand], sy: Array) -> Sums | None:
     [x] = operands

@@ -64,6 +64,8 @@ def example(name: str) -> Path:
         pytest.param("argmax", gallery.tokens, PYNQ, id="argmax"),
         pytest.param("sad", gallery.codebook, PYNQ, id="sad"),
         pytest.param("rms_norm", partial(gallery.tokens, rows=96, width=80, classes=48), PYNQ, id="rms_norm"),
+        pytest.param("prelu", partial(gallery.faces, image=14, width=24, features=40), PYNQ, id="prelu"),
+        pytest.param("prelu", partial(gallery.faces, image=9, width=20, features=21), ULTRA, id="prelu_odd"),
         pytest.param("softmax", gallery.tokens, PYNQ, id="softmax"),
         pytest.param("hard_swish", gallery.swishes, PYNQ, id="hard_swish"),
         pytest.param("hard_swish", partial(gallery.swishes, image=19, width=56), ULTRA, id="hard_swish_odd"),

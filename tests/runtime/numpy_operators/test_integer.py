@@ -144,6 +144,16 @@ CASES = {
     "mul": ("vdla.QMul", [int8(2, 3, 20), int8(1, 3, 1)], TWO | factors(0.01)),
     "rescale": ("vdla.QRescale", [int8(2, 3, 20)], {"x_zero_point": 7} | factors(0.5)),
     "leaky": ("vdla.QLeakyRelu", [int8(2, 30)], {"factors": (100, 1), "x_zero_point": 7} | factors(0.005)),
+    "slopes": (
+        "vdla.QPRelu",
+        [int8(2, 5, 3, 7), int8(5, 1, 1)],
+        {"x_zero_point": 7} | factors(0.005),
+    ),
+    "slopes above 1": (
+        "vdla.QPRelu",
+        [int8(4, 5), np.array([-32000, 300, 0, 128, 32767], np.int16)],
+        {"x_zero_point": -7} | factors(0.0005),
+    ),
     "max pool": ("vdla.QMaxPool", [int8(1, 5, 8, 8)], WINDOW | factors(0.7)),
     "max pool of one scale": ("vdla.QMaxPool", [int8(1, 5, 8, 8)], WINDOW | ONE),
     "average pool": ("vdla.QAveragePool", [int8(1, 5, 8, 8)], WINDOW | {"count_include_pad": 0} | factors(0.7)),
@@ -178,7 +188,7 @@ def test_kernels_of_tables_and_conversions():
 def run(op: str, inputs: list[np.ndarray], attributes: dict[str, Any], wanted: np.ndarray) -> np.ndarray:
     """The result of the node's kernel; operands after the first of a product are constants."""
     names = [f"i{k}" for k in range(len(inputs))]
-    constants = dict(zip(names[1:], inputs[1:], strict=True)) if len(inputs) == 3 else {}
+    constants = dict(zip(names[1:], inputs[1:], strict=True)) if len(inputs) == 3 or op == "vdla.QPRelu" else {}
     arrays = dict(zip(names, inputs, strict=True))
     types = {name: TensorType(array.dtype.name, array.shape) for name, array in (arrays | {"y": wanted}).items()}
     given = tuple(name for name in names if name not in constants)
