@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vdla.compiler import te
-from vdla.compiler.operators.definitions import Definition
 from vdla.compiler.tune import Point, Space, Value
 from vdla.compiler.tune.searches import new_search
 from vdla.hardware.config import Config
@@ -28,7 +26,7 @@ from vdla.runtime.studies.exploration import Exploration
 from vdla.runtime.studies.explored_machine import CLOCKS, ESTIMATED, GIVEN, ExploredMachine, area_on, excess
 from vdla.runtime.studies.figures import Limit, check_objectives, limits_of
 from vdla.runtime.studies.frame_energy import frame_energy
-from vdla.runtime.studies.layers import EvaluatedLayer, given_layers
+from vdla.runtime.studies.layers import EvaluatedLayer, GivenLayer, given_layers
 from vdla.runtime.studies.study import studied_machine
 from vdla.runtime.studies.sweep import ExploreError, knobs_of, machine_of
 from vdla.runtime.studies.sweep_task import SEARCHES, MachineMeasurer, sweep_task
@@ -91,7 +89,7 @@ class _Judge:
 
 
 def explore(
-    layers: Sequence[EvaluatedLayer | Definition | te.Tensor | str],
+    layers: Sequence[GivenLayer],
     config: Config | str,
     sweep: Mapping[str, Sequence[Value]],
     *,

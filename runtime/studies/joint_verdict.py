@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vdla.compiler import te
 from vdla.compiler.extensions import ExtensionError, Source
-from vdla.compiler.operators.definitions import Definition
 from vdla.hardware.config import Config, ConfigError
-from vdla.runtime.studies.layers import EvaluatedLayer, EvaluateError, given_layers
+from vdla.runtime.studies.layers import EvaluateError, GivenLayer, given_layers
 from vdla.runtime.studies.verdict import ExtensionVerdict, LayerVerdict, evaluate
 
 
@@ -51,7 +49,7 @@ class JointVerdict:
 
 def evaluate_several(
     sources: Sequence[Source],
-    layers: Sequence[EvaluatedLayer | Definition | te.Tensor | str],
+    layers: Sequence[GivenLayer],
     config: Config | str,
     **options: Any,  # noqa: ANN401  those of `evaluate`
 ) -> JointVerdict:

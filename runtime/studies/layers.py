@@ -20,6 +20,7 @@ from vdla.compiler.operators.workloads import Workload, workload, workloads
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
 from vdla.support.errors import Error
+from vdla.support.user_file import returned_by
 
 
 class EvaluateError(Error, ValueError):
@@ -60,6 +61,10 @@ class EvaluatedLayer:
         return self.expression(operands) if self.baseline is None else self.baseline
 
 
+OwnLayer = te.Tensor | Definition
+GivenLayer = EvaluatedLayer | OwnLayer | tuple[OwnLayer, OwnLayer] | str
+
+
 def layers_named(names: Sequence[str]) -> list[EvaluatedLayer]:
     """Layers of workloads.csv by their names, or ranges of them such as C1-C12; each once.
 
@@ -70,11 +75,15 @@ def layers_named(names: Sequence[str]) -> list[EvaluatedLayer]:
     return [EvaluatedLayer(name, partial(_of_workload, workload(name))) for name in layers]
 
 
-def given_layers(given: Sequence[EvaluatedLayer | Definition | te.Tensor | str]) -> list[EvaluatedLayer]:
-    """Layers as users give them: names as `layers_named` takes them, definitions and tensors too.
+def given_layers(given: Sequence[GivenLayer]) -> list[EvaluatedLayer]:
+    """Layers as users give them: names as `layers_named` takes them, definitions, tensors, and
+    FILE.py:NAME, a function that returns one of these.
+
+    Two of them in a tuple are another formulation for the plain machine and the layer.
 
     Raises:
         EvaluateError: something else, or a range without a layer. WorkloadError: an unknown name.
+        UserFileError: a file that does not run, or has no such function.
     """
     return [layer for source in given for layer in _layers_of(source)]
 
@@ -83,13 +92,30 @@ def _layers_of(given: object) -> list[EvaluatedLayer]:
     match given:
         case EvaluatedLayer():
             return [given]
+        case str() if ".py" in given:
+            name, returned = returned_by("evaluate", given)
+            layer = _own_layer(returned, name)
+            if layer is None:
+                rule = "the function must return a tensor, a definition, or two of them, the baseline first"
+                raise EvaluateError(f"{given}: {rule}, got {returned!r}")
+            return [layer]
         case str():
             return layers_named([given])
-        case Definition():
-            return [layer_of(given.name, given)]
-        case te.Tensor():
-            return [layer_of(given.name, given)]
-    raise EvaluateError(f"evaluate: a layer must be a name, a definition or a tensor, got {given!r}")
+    layer = _own_layer(given)
+    if layer is None:
+        rule = "a layer must be a name, FILE.py:NAME, a definition, a tensor, or two of these, the baseline first"
+        raise EvaluateError(f"evaluate: {rule}, got {given!r}")
+    return [layer]
+
+
+def _own_layer(given: object, name: str = "") -> EvaluatedLayer | None:
+    """A layer by a tensor or a definition, or by a baseline and one of them; None for others."""
+    baseline, layer = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
+    if isinstance(baseline, Definition):
+        baseline = baseline.output
+    if not isinstance(layer, te.Tensor | Definition) or not isinstance(baseline, te.Tensor | None):
+        return None
+    return layer_of(name or layer.name, layer, baseline)
 
 
 def layer_of(name: str, given: Definition | te.Tensor, baseline: te.Tensor | None = None) -> EvaluatedLayer:

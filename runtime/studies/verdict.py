@@ -14,10 +14,9 @@ from math import prod
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, ClassVar
 
-from vdla.compiler import ir, te
+from vdla.compiler import ir
 from vdla.compiler.extensions import Extension, Source, extend, extension_of
 from vdla.compiler.layer_programs import written_programs
-from vdla.compiler.operators.definitions import Definition
 from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.part_file import part_named
@@ -30,6 +29,7 @@ from vdla.runtime.studies.layer_energy import LayerEnergy, VerdictEnergy, cost_e
 from vdla.runtime.studies.layers import (
     EvaluatedLayer,
     EvaluateError,
+    GivenLayer,
     OperandTypes,
     given_layers,
     least_cycles,
@@ -186,7 +186,7 @@ class ExtensionVerdict(DrawnStudy):
 
 def evaluate(
     source: Source | tuple[Source, ...],
-    layers: Sequence[EvaluatedLayer | Definition | te.Tensor | str],
+    layers: Sequence[GivenLayer],
     config: Config | str,
     *,
     beside: Sequence[Source] = (),
@@ -200,7 +200,9 @@ def evaluate(
 ) -> ExtensionVerdict:
     """The verdict on an extension, given as `vdla.extend` takes it, or on several on one machine.
 
-    `layers` are names of the table of workloads, such as "C2" or "D1-D9", definitions, or tensors.
+    `layers` are names of the table of workloads, such as "C2" or "D1-D9", definitions, tensors, or
+    FILE.py:NAME, a function that returns one. A tuple of two is a formulation for the plain machine
+    and the layer.
     `config` is a machine or the name of a preset; it may have extensions already: those of
     `beside`, which both machines have. Each layer is tuned with `trials` trials on both machines.
     `workers` processes help this one. The area on `part`, by default that of the preset's board, is

@@ -53,7 +53,10 @@ def test_layers_are_tensors_definitions_and_names(verdict: ExtensionVerdict) -> 
     for wrong in (3, None):
         with pytest.raises(vdla.Error) as error:
             vdla.evaluate("again.py", [wrong], TINY)  # type: ignore[list-item]
-        assert str(error.value) == f"evaluate: a layer must be a name, a definition or a tensor, got {wrong!r}"
+        assert str(error.value) == (
+            "evaluate: a layer must be a name, FILE.py:NAME, a definition, a tensor, or two of these, "
+            f"the baseline first, got {wrong!r}"
+        )
     with pytest.raises(vdla.Error) as error:
         vdla.evaluate("again.py", ["C12-C1"], TINY)
     assert str(error.value) == "evaluate: a range of layers must be as C1-C12, D1-D9 or CT1-CT3, got C12-C1"

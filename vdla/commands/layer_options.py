@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from vdla.commands import CommandError
 from vdla.commands.files import calibration_data
 from vdla.commands.model_shapes import shapes_of
-from vdla.commands.named_operators import returned_by
 from vdla.commands.options import add_options, refuse
 from vdla.support.file_kind import MODEL_SUFFIXES
 from vdla.support.suggest import one_of
+from vdla.support.user_file import UserFileError
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -39,31 +39,19 @@ def chosen_layers(command: str, arguments: argparse.Namespace) -> list[Evaluated
     Raises:
         CommandError: an unknown network or layer, or a file that does not exist.
     """
-    from vdla.runtime.studies.layers import DEFAULT, layers_named
+    from vdla.runtime.studies.layers import DEFAULT, given_layers, layers_named
 
     if arguments.model:
         return _of_model(command, arguments.model, arguments.shape)
     refuse(command, arguments, ("shape",), "without --model")
     words = arguments.layers or DEFAULT
-    layers = [_of_file(command, word) for word in words if ".py" in word]
+    files = [word for word in words if ".py" in word]
     named = [word for word in words if ".py" not in word]
+    try:
+        layers = given_layers(files)
+    except UserFileError as error:
+        raise CommandError(str(error).replace("evaluate:", f"{command}:", 1)) from error
     return [*layers_named(named), *layers]
-
-
-def _of_file(command: str, where: str) -> EvaluatedLayer:
-    """The layer that a function of the user's file returns, or the baseline and the layer."""
-    from vdla.compiler import te
-    from vdla.compiler.operators.definitions import Definition
-    from vdla.runtime.studies.layers import layer_of
-
-    name, given = returned_by(command, where)
-    baseline, layer = given if isinstance(given, tuple) and len(given) == 2 else (None, given)
-    if isinstance(baseline, Definition):
-        baseline = baseline.output
-    if not isinstance(layer, te.Tensor | Definition) or not isinstance(baseline, te.Tensor | None):
-        rule = "the function must return a tensor, a definition, or two of them, the baseline first"
-        raise CommandError(f"{where}: {rule}, got {given!r}")
-    return layer_of(name, layer, baseline)
 
 
 def _of_model(command: str, name: str, shapes: Sequence[str]) -> list[EvaluatedLayer]:

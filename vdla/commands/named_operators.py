@@ -7,15 +7,14 @@ The options of the first three are the parameters of functions, read from their 
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from vdla.commands import CommandError
 from vdla.commands.machine_options import integer, key_and_value
+from vdla.support import user_file
 from vdla.support.suggest import one_of
 
 if TYPE_CHECKING:
@@ -286,22 +285,7 @@ def expression_of_file(command: str, where: str) -> tuple[str, Any]:
 
 def returned_by(command: str, where: str) -> tuple[str, Any]:
     """The name of a function of the user's file, and what it returns."""
-    path, _, name = where.partition(":")
-    if not name:
-        raise CommandError(
-            f"{command}: FILE.py must be followed by the name of a function, as {path}:NAME, got {where}"
-        )
-    if not Path(path).is_file():
-        raise CommandError(f"{path}: file must exist, got none")
-    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
-        function = getattr(module, name, None)
-        returned = function() if callable(function) else None
-    except Exception as error:
-        raise CommandError(f"{where}: the file must run without errors, got {type(error).__name__}: {error}") from error
-    if not callable(function):
-        raise CommandError(f"{path}: {name} must be a function, got {'none' if function is None else repr(function)}")
-    return name, returned
+        return user_file.returned_by(command, where)
+    except user_file.UserFileError as error:
+        raise CommandError(str(error)) from error

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from helpers.stateful import negated
 from onnx import TensorProto, helper
 
 import vdla
-from vdla import te
+from vdla import definitions, te
 from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
 from vdla.hardware.config import Config
 from vdla.runtime.studies.layer_accuracy import accuracy_of
@@ -22,6 +23,7 @@ from vdla.runtime.studies.layers import (
     EvaluatedLayer,
     EvaluateError,
     OperandTypes,
+    given_layers,
     layer_of,
     layers_named,
     least_cycles,
@@ -30,6 +32,7 @@ from vdla.runtime.studies.network import kept_layers, layers_of
 from vdla.runtime.studies.report import report_of
 from vdla.runtime.studies.verdict import evaluate
 from vdla.runtime.studies.written_program import random_arrays
+from vdla.support.errors import Error
 
 TINY = Config.preset("tiny")
 INT8 = OperandTypes("int8", "int8")
@@ -282,6 +285,50 @@ def test_layers_by_name_and_range() -> None:
     names = [layer.name for layer in layers_named(["c2", "D1-D3", "C2"])]
     assert names == ["C2", "D1", "D2", "D3"]
     assert layers_named(["C5"])[0].expression(OperandTypes("int8", "int4")).shape == (1, 128, 28, 28)
+
+
+FILE = """from vdla import definitions
+
+def layer(): return definitions.dense(rows=4, in_features=8, out_features=4)
+def pair(): return layer(), layer().output
+def three(): return 3
+"""
+
+
+def test_layers_of_a_file_and_pairs(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(FILE, encoding="utf-8")
+    layer = definitions.dense(rows=4, in_features=8, out_features=4)
+    given = given_layers([f"{path}:layer", f"{path}:pair", (layer, layer.output), (layer.output, layer), "C2"])
+    assert [item.name for item in given] == ["layer", "pair", layer.output.name, "dense", "C2"]
+    assert [item.baseline is not None for item in given] == [False, True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("own.py", "evaluate: FILE.py must be followed by the name of a function, as own.py:NAME, got own.py"),
+        ("none.py:f", "none.py: file must exist, got none"),
+        ("own.py:other", "own.py: other must be a function, got none"),
+        ("own.py:FILE", "own.py: FILE must be a function, got none"),
+        (
+            "own.py:three",
+            "own.py:three: the function must return a tensor, a definition, or two of them, the baseline first, got 3",
+        ),
+        (
+            (1, 2),
+            "evaluate: a layer must be a name, FILE.py:NAME, a definition, a tensor, or two of these, "
+            "the baseline first, got (1, 2)",
+        ),
+    ],
+)
+def test_what_is_no_layer_is_refused(
+    given: object, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(FILE, encoding="utf-8")
+    with pytest.raises(Error, match=f"^{re.escape(expected)}$"):
+        given_layers([given])  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("word", ["C2-D3", "C9-C2", "C1-C99"])
