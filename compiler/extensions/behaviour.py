@@ -79,6 +79,8 @@ def read_datapath(
     """
     if given is None:
         return None
+    if not isinstance(given, str | PathLike):
+        raise ExtensionError(f"{where}: {_DATAPATH_RULE}, got {given!r}")
     reducer = reducer_of(output)
     if isinstance(given, str) and not given.rstrip().endswith(_SUFFIX):
         if "module" not in given:

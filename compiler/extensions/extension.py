@@ -121,6 +121,7 @@ class Extension:
     def __post_init__(self) -> None:
         object.__setattr__(self, "place", caller())
         self._check_name()
+        self._check_kinds()
         self._check_fields()
         self._check_target()
         self._check_behaviour()
@@ -136,6 +137,20 @@ class Extension:
             raise ExtensionError(
                 f"{self._where}: doc must say in a sentence what the instruction does, got {self.doc!r}"
             )
+
+    def _check_kinds(self) -> None:
+        """Refuses arguments that are no collection, function or file where one is asked for."""
+        for name in ("scopes", "updates"):
+            given: object = getattr(self, name)
+            if not isinstance(given, Mapping):
+                raise ExtensionError(f"{self._where}: {name} must be a dictionary by operand, got {given!r}")
+        given = self.fields
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            raise ExtensionError(f"{self._where}: fields must be a list of vdla.isa.PlugInField, got {given!r}")
+        for name in ("program", "formulation"):
+            given = getattr(self, name)
+            if given is not None and not callable(given) and not isinstance(given, str | PathLike):
+                raise ExtensionError(f"{self._where}: {name} must be a function or a Python file, got {given!r}")
 
     def _check_fields(self) -> None:
         names: list[str] = []

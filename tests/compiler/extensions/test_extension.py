@@ -104,6 +104,17 @@ def test_views_follow_from_shapes_and_types():
             {"fields": (PlugInField("shift", 32, ""),)},
             "extension lut: width of shift must be an integer from 1 to 31 or name a field of loops, got 32",
         ),
+        ({"fields": None}, "extension lut: fields must be a list of vdla.isa.PlugInField, got None"),
+        ({"fields": "shift"}, "extension lut: fields must be a list of vdla.isa.PlugInField, got 'shift'"),
+        ({"scopes": None}, "extension lut: scopes must be a dictionary by operand, got None"),
+        ({"scopes": ["acc"]}, "extension lut: scopes must be a dictionary by operand, got ['acc']"),
+        ({"updates": None}, "extension lut: updates must be a dictionary by operand, got None"),
+        ({"program": 3}, "extension lut: program must be a function or a Python file, got 3"),
+        ({"formulation": 3}, "extension lut: formulation must be a function or a Python file, got 3"),
+        (
+            {"datapath": 3},
+            "extension lut: datapath must be SystemVerilog text, or a readable file that ends in .sv, got 3",
+        ),
         ({"fields": ("shift",)}, "extension lut: fields must be of class vdla.isa.PlugInField, got 'shift'"),
         (
             {"fields": ()},
