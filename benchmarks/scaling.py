@@ -9,8 +9,9 @@ the long form, which are compiled for a machine and for this CPU, with nothing c
 
 Every point is measured in a process of its own: CPU seconds, and MiB, by which the memory in use
 was greater at its peak than before. `NAME_time_slope` and `NAME_memory_slope` are the slopes of
-lines through the logarithms, 1 for what is linear; constant costs make them less. Memory of less
-than MIN_MIB is no point of a line. `verify_over_timing` compares the largest programs.
+lines through the logarithms, 1 for what is linear; constant costs make them less, so that
+`NAME_time_last_slope` has that between the two largest. Memory of less than MIN_MIB is no point of
+a line. `verify_over_timing` compares the largest programs.
 """
 
 from __future__ import annotations
@@ -85,7 +86,9 @@ def figures_of(rows: list[Row]) -> Figures:
     for name in dict.fromkeys(row["subject"] for row in rows):
         points = [row for row in rows if row["subject"] == name]
         large = [row for row in points if row["mib"] >= MIN_MIB]
-        figures[f"{name}_time_slope"] = slope([(row["size"], row["seconds"]) for row in points])
+        seconds = [(row["size"], row["seconds"]) for row in points]
+        figures[f"{name}_time_slope"] = slope(seconds)
+        figures[f"{name}_time_last_slope"] = slope(seconds[-2:])
         if len(large) > 1:
             figures[f"{name}_memory_slope"] = slope([(row["size"], row["mib"]) for row in large])
     last = {row["subject"]: row["seconds"] for row in rows}
@@ -180,7 +183,7 @@ def _compiled(rows: int, folder: Path) -> Callable[[], object]:
 
 
 def _function(program: Program) -> object:
-    linked, dram = dram_image(program, random_arrays(program, np.random.default_rng(0)))
+    linked, dram = dram_image(program, random_arrays(program, 0))
     execute(program.config, columns(program.config, linked), dram)
     return dram
 
@@ -211,7 +214,7 @@ def _network(target: Config | str) -> Action:
 
 
 def residual_chain(operators: int) -> ModelProto:
-    """Blocks of a 3x3 and a 1x1 convolution of 16 channels in int8, and the addition of their input.
+    """Blocks of a 3x3 and a 1x1 convolution of 16 channels in int8, and the addition of the input.
 
     Every operator stands between DequantizeLinear and QuantizeLinear, as quantisers write it.
     """

@@ -330,7 +330,7 @@ ROOMS: dict[str, str] = {
         "verification.tflite_models runtime.diagnosis verification.coverage verification.programs "
         "verification.generated_tests verification.rtl_mutants benchmarks.harness compiler.certificates "
         "runtime.network runtime.tune verification.hostile verification.grids verification.fuzz verification.grid "
-        "verification.lemmas playground viewer runtime.generate commands verification.proofs compiler.plug_ins"
+        "verification.lemmas playground viewer runtime.generate commands verification.proofs compiler.plug_ins charts"
     ),
     "benchmarks.tune": (
         "support hardware compiler.ir compiler.te compiler.operators compiler.templates compiler.tune "

@@ -31,6 +31,7 @@ def test_figures_are_slopes_of_each_subject_and_the_largest_programs_compared() 
     assert figures["timing_time_slope"] == 1.0
     assert figures["timing_memory_slope"] == 1.0  # little memory is no point of the line
     assert figures["verify_time_slope"] == pytest.approx(1.199, abs=0.001)
+    assert figures["verify_time_last_slope"] == figures["verify_time_slope"]
     assert "verify_memory_slope" not in figures
     assert figures["verify_over_timing"] == 2.5
 

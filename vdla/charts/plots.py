@@ -110,7 +110,7 @@ class Growth:
 
 
 def growth(title: str, axes: tuple[str, str], curves: Sequence[Growth]) -> str:
-    """Costs against sizes on logarithmic scales, on which what is linear rises as the dashed line."""
+    """Costs against sizes on logarithmic scales, where what is linear rises as a dashed line."""
     sizes, costs = ([point[side] for curve in curves for point in curve.points] for side in (0, 1))
     right = WIDTH - 24 - CHARACTER * max(len(curve.name) for curve in curves)
     x = Scale(min(sizes) / 1.2, max(sizes) * 1.2, LEFT, right, log=True)
