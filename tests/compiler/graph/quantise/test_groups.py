@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from vdla.compiler.graph.integer.common_scale import MOST_FACTOR, common_scale
@@ -23,6 +23,7 @@ def weight_of(seed, outputs, inputs):
     seed=st.integers(0, 999), outputs=st.integers(1, 5), inputs=st.integers(1, 90), size=st.integers(2, 40),
     axis=st.sampled_from([0, 1]),
 )  # fmt: skip
+@example(seed=0, outputs=5, inputs=36, size=22, axis=0)  # a maximum is clipped for the sake of the others
 def test_a_weight_is_a_number_times_a_factor_times_a_scale(seed, outputs, inputs, size, axis):
     weight = weight_of(seed, outputs, inputs)
     made = quantise_groups("w", weight if axis == 0 else weight.T, axis, size, np.zeros(outputs))
@@ -37,8 +38,10 @@ def test_a_weight_is_a_number_times_a_factor_times_a_scale(seed, outputs, inputs
             assert -8 <= numbers[output, at] <= 7
             assert values[output, at] == numbers[output, at] * factor
             assert float(scales[output, at // size]) == float(made.scale[output]) * factor  # no rounding
-    error = np.abs(values * made.scale[:, None].astype(float) - weight)
-    assert (error <= np.abs(weight).max(axis=1, keepdims=True) / 7).all()
+    error = values * made.scale[:, None].astype(float) - weight
+    # Factors that cover the maxima of groups are tried: half of a factor and of a scale at most.
+    most = np.abs(weight).max(axis=1) / 7 * (1 + 1 / 16) / 2
+    assert (np.square(error).sum(axis=1) <= inputs * np.square(most) * 1.0001).all()
 
 
 def test_the_error_is_less_than_that_of_groups_rounded_to_their_maxima():
